@@ -1,0 +1,130 @@
+"""What a recorded action adds: the act, what it made or changed, what it rests on.
+
+Unlike a derive, an action does not derive the concepts it only touches, so it does not raise their
+activity. Its own Causal and Dependency edges may close no cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from memory.engine.draft import Draft, Plan, Stamp, excerpt, resolve_reference
+from memory.engine.errors import DependencyCycle, InvalidArgument
+from memory.engine.graph import Graph
+from memory.engine.requests import ActionRequest
+from memory.engine.types import ConceptType, EdgeType, NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    """`created` in order of encounter; `edges` counts the new ones, Derives left out."""
+
+    interaction_id: NodeId
+    action: str
+    action_node: NodeId
+    created: tuple[NodeId, ...]
+    edges: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"recorded action '{excerpt(self.action)}': {len(self.created)} concept(s) created, "
+            f"{self.edges} edge(s) added"
+        )
+
+    def as_wire(self) -> dict[str, Any]:
+        return {
+            "summary": self.text,
+            "interaction_id": self.interaction_id,
+            "action_node": self.action_node,
+            "created": list(self.created),
+            "edges": self.edges,
+            "warnings": [],
+        }
+
+
+def plan_action(graph: Graph, request: ActionRequest, stamp: Stamp) -> Plan[ActionResult]:
+    """Plan an action. Raises `DependencyCycle` or `UnresolvedReference`; then nothing is planned.
+
+    A text met twice is one concept; the type asked for first wins.
+    """
+    against = [
+        resolve_reference(graph, f"against[{place}]", text)
+        for place, text in enumerate(request.against)
+    ]
+    draft = Draft(graph, stamp, request.action)
+    created: list[NodeId] = []
+
+    def resolve(text: str, concept_type: ConceptType) -> NodeId:
+        key = draft.key_of(text)
+        node = draft.match(key)
+        if node is None:
+            node = draft.create(text, key, concept_type)
+            created.append(node)
+        return node
+
+    action = resolve(request.action, ConceptType.RESOURCE)
+    touched = [
+        (resolve(text, ConceptType.RESOURCE), EdgeType.CAUSAL)
+        for text in (*request.produces, *request.modifies)
+    ]
+    rests_on = [
+        (resolve(text, ConceptType.ENTITY), EdgeType.DEPENDENCY) for text in request.depends_on
+    ]
+    planned = dict.fromkeys(touched + rests_on)
+    _check_acyclic(graph, request, action, {target for target, _ in planned})
+    for target in against:
+        if target == action:
+            raise InvalidArgument("against", "against may not name the action itself")
+    edges = sum(draft.link(action, target, edge_type) for target, edge_type in planned)
+    edges += sum(draft.link(action, target, EdgeType.CONTRADICTS) for target in against)
+    return draft.plan(
+        ActionResult(
+            interaction_id=draft.interaction_id,
+            action=request.action,
+            action_node=action,
+            created=tuple(created),
+            edges=edges,
+        )
+    )
+
+
+def _check_acyclic(
+    graph: Graph, request: ActionRequest, action: NodeId, targets: Iterable[NodeId]
+) -> None:
+    """Refuse targets that are the action or lead back to it over Causal and Dependency edges.
+
+    Every planned edge leaves the action, so it is enough to walk from the targets in the graph as
+    it stands; each node is visited once.
+    """
+    goal = graph.row_of(action)
+    seen: set[int] = set()
+    frontier: list[int] = []
+    for target in targets:
+        row = graph.row_of(target)
+        if target == action:
+            raise _cycle(request)
+        if row is not None and row not in seen:
+            seen.add(row)
+            frontier.append(row)
+    if goal is None:
+        return
+    while frontier:
+        row = frontier.pop()
+        for edge_type in (EdgeType.CAUSAL, EdgeType.DEPENDENCY):
+            for reached in graph.out_rows(row, edge_type):
+                if reached == goal:
+                    raise _cycle(request)
+                if reached not in seen:
+                    seen.add(reached)
+                    frontier.append(reached)
+
+
+def _cycle(request: ActionRequest) -> DependencyCycle:
+    return DependencyCycle(
+        f"action {excerpt(request.action)!r} would come to depend on itself through what it "
+        "produces, modifies or depends on",
+        field="action",
+    )

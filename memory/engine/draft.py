@@ -1,0 +1,203 @@
+"""A write in the making: what it would add, seen through what the graph holds already.
+
+A `Draft` collects mutations and never changes the graph; throwing it away leaves no trace. Every
+plan module writes through it, so the rules of stamping, deriving and reinforcing stand once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from memory.engine.errors import UnresolvedReference
+from memory.engine.graph import Graph
+from memory.engine.limits import COUNTER_MAX, WEIGHT_MAX
+from memory.engine.mutations import Mutation, PutConcept, PutEdge, PutInteraction
+from memory.engine.ports import IdSource
+from memory.engine.rules import EDGES
+from memory.engine.text import canonical_key
+from memory.engine.times import Micros
+from memory.engine.types import Concept, ConceptType, Edge, EdgeType, Interaction, NodeId
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[R]):
+    """What a write would do: mutations in log order, and what its caller is told.
+
+    No mutations means that there is nothing to write.
+    """
+
+    mutations: tuple[Mutation, ...]
+    result: R
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Who writes and when. `ids` names the new records."""
+
+    agent_id: str
+    now: Micros
+    ids: IdSource
+    event_time: Micros | None = None
+
+
+class Draft:
+    """One interaction and what it writes.
+
+    All records carry the interaction's `created_at`, which is `now` or one microsecond after the
+    interaction before it, whichever is later: time in a session strictly increases.
+    """
+
+    def __init__(self, graph: Graph, stamp: Stamp, prompt_text: str | None) -> None:
+        tail = graph.tail
+        self._graph = graph
+        self._stamp = stamp
+        self._created: dict[str, NodeId] = {}  # by key, all types but Observation
+        self._written: set[NodeId] = set()
+        self._edges: set[tuple[NodeId, NodeId, EdgeType]] = set()
+        self.created_at = stamp.now if tail is None else max(stamp.now, tail.created_at + 1)
+        self.interaction_id = stamp.ids.next_id()
+        self.reinforced = 0
+        self.mutations: list[Mutation] = [
+            PutInteraction(
+                Interaction(
+                    id=self.interaction_id,
+                    agent_id=stamp.agent_id,
+                    prompt_text=prompt_text,
+                    previous_id=None if tail is None else tail.id,
+                    created_at=self.created_at,
+                    event_time=stamp.event_time,
+                )
+            )
+        ]
+        if tail is not None:
+            self.link(self.interaction_id, tail.id, EdgeType.TEMPORAL)
+
+    def key_of(self, text: str) -> str:
+        """The canonical key under the session's synonyms."""
+        return canonical_key(text, self._graph.synonyms)
+
+    def match(self, key: str) -> NodeId | None:
+        """The concept a key names: written by this draft, or held. Observations never match."""
+        planned = self._created.get(key)
+        if planned is not None:
+            return planned
+        row = self._graph.find_by_key(key)
+        return None if row is None else self._graph.id_at(row)
+
+    def create(
+        self,
+        content: str,
+        key: str,
+        concept_type: ConceptType,
+        *,
+        chunk_group_id: str | None = None,
+        last_demotion_time: Micros | None = None,
+    ) -> NodeId:
+        """A new concept with its Derives edge."""
+        concept_id = self._stamp.ids.next_id()
+        self.mutations.append(
+            PutConcept(
+                Concept(
+                    id=concept_id,
+                    content=content,
+                    canonical_key=key,
+                    concept_type=concept_type,
+                    origin_interaction=self.interaction_id,
+                    origin_agent=self._stamp.agent_id,
+                    created_at=self.created_at,
+                    last_demotion_time=last_demotion_time,
+                    chunk_group_id=chunk_group_id,
+                )
+            )
+        )
+        if concept_type is not ConceptType.OBSERVATION:
+            self._created[key] = concept_id
+        self.derive(concept_id)
+        return concept_id
+
+    def derive(self, concept_id: NodeId) -> None:
+        """Note that this interaction wrote the concept; once per draft."""
+        if concept_id not in self._written:
+            self._written.add(concept_id)
+            self.link(self.interaction_id, concept_id, EdgeType.DERIVES)
+
+    def link(self, source: NodeId, target: NodeId, edge_type: EdgeType) -> bool:
+        """Write the edge, or reinforce the one that stands; True if it is new.
+
+        A natural key is written once per draft. Reinforcing keeps id, dates of birth and first
+        writer: weight + 1 up to 10, one write more, last written now by this agent.
+        """
+        natural_key = (source, target, edge_type)
+        if natural_key in self._edges:
+            return False
+        self._edges.add(natural_key)
+        standing = self._graph.edge_between(source, target, edge_type)
+        agent_id = self._stamp.agent_id
+        if standing is None:
+            edge = Edge(
+                id=self._stamp.ids.next_id(),
+                source=source,
+                target=target,
+                edge_type=edge_type,
+                weight=EDGES[edge_type].first_weight,
+                reinforcements=1,
+                created_at=self.created_at,
+                last_reinforced=self.created_at,
+                created_by=agent_id,
+                reinforced_by=agent_id,
+                event_time=self._stamp.event_time,
+            )
+        else:
+            self.reinforced += 1
+            edge = standing._replace(
+                weight=min(standing.weight + 1.0, WEIGHT_MAX),
+                reinforcements=min(standing.reinforcements + 1, COUNTER_MAX),
+                last_reinforced=self.created_at,
+                reinforced_by=agent_id,
+            )
+        self.mutations.append(PutEdge(edge))
+        return standing is None
+
+    def link_either_way(self, first: NodeId, second: NodeId, edge_type: EdgeType) -> bool:
+        """`link` for a symmetric type: the direction that stands is the one reinforced."""
+        if (
+            self._graph.edge_between(first, second, edge_type) is None
+            and self._graph.edge_between(second, first, edge_type) is not None
+        ):
+            first, second = second, first
+        return self.link(first, second, edge_type)
+
+    def plan(self, result: R) -> Plan[R]:
+        return Plan(tuple(self.mutations), result)
+
+
+def resolve_reference(graph: Graph, field: str, text: str) -> NodeId:
+    """The one existing concept a citation names: by id, by key, or a single observation's key.
+
+    Raises `UnresolvedReference` when none or several match; a reference never creates anything.
+    """
+    row = graph.row_of(text.strip().lower())
+    if row is not None:
+        return graph.id_at(row)
+    key = canonical_key(text, graph.synonyms)
+    row = graph.find_by_key(key)
+    if row is not None:
+        return graph.id_at(row)
+    observations = graph.observation_rows(key)
+    if len(observations) == 1:
+        return graph.id_at(observations[0])
+    found = "no concept" if not observations else f"{len(observations)} observations"
+    raise UnresolvedReference(
+        f"{field} names {found} of this session: {excerpt(text)!r}; "
+        "cite one existing concept, or derive it first",
+        field=field,
+    )
+
+
+def excerpt(text: str, length: int = 80) -> str:
+    """The start of a text, on one line, for messages."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 1] + "…"

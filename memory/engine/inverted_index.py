@@ -1,0 +1,280 @@
+"""The keyword index of one session: which concepts hold which stems, ranked by BM25.
+
+Owns the postings, the document lengths and the live document frequencies. Knows nothing of text:
+tokens come ready-made, are compared byte for byte and have no syntax. Refuses a row it holds
+already, or does not hold, as an error of the caller.
+
+Invariant: a change is visible to the next search, and scores depend only on the documents now held,
+never on the order or history of their arrival, to the last bit. No locks: the session that owns the
+index makes one call at a time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+K1: Final = 1.2  # how slowly repeats of a term saturate
+B: Final = 0.75  # how much a long document is held against itself
+
+# A slot whose document was removed keeps its postings until the next compaction.
+_DEAD: Final = -1
+
+
+class _Columns:
+    """Parallel int columns that grow together, doubling, so that one more entry is cheap."""
+
+    __slots__ = ("_data", "size")
+
+    def __init__(self, data: NDArray[Any]) -> None:
+        self._data = data
+        self.size: int = data.shape[1]
+
+    def append(self, first: int, second: int, third: int | None = None) -> None:
+        if self.size == self._data.shape[1]:
+            self._grow()
+        data = self._data
+        data[0, self.size] = first
+        data[1, self.size] = second
+        if third is not None:
+            data[2, self.size] = third
+        self.size += 1
+
+    def column(self, number: int) -> NDArray[Any]:
+        """The filled part of a column: a view, valid until the next append."""
+        filled: NDArray[Any] = self._data[number, : self.size]
+        return filled
+
+    def _grow(self) -> None:
+        height = self._data.shape[0]
+        grown = np.empty((height, max(4, 2 * self.size)), dtype=self._data.dtype)
+        grown[:, : self.size] = self._data[:, : self.size]
+        self._data = grown
+
+
+class InvertedIndex:
+    """Documents under the caller's row numbers, found by their tokens.
+
+    A row is an int of at least 0; after `remove` it may name another document. Inside, every
+    document gets a slot of its own and slots only grow, so a reused row can never meet the postings
+    of its former document. A document without tokens counts, with length zero, but is never found.
+    """
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._term_ids: dict[str, int] = {}
+        # By term id: live document frequency, and (slot, count) postings, dead slots included.
+        self._frequencies: list[int] = []
+        self._postings: list[_Columns] = []
+        # By slot: row or _DEAD, length in tokens, start in `_contents`; ends at the next start.
+        self._slots = _Columns(np.empty((3, 0), dtype=np.int64))
+        # (term id, count) of every slot, one after the other: what removal and compaction read.
+        self._contents = _Columns(np.empty((2, 0), dtype=np.int32))
+        self._slot_of: dict[int, int] = {}
+        self._total_length = 0
+
+    def __len__(self) -> int:
+        """How many documents are held."""
+        return len(self._slot_of)
+
+    def __contains__(self, row: object) -> bool:
+        return row in self._slot_of
+
+    @property
+    def average_length(self) -> float:
+        """Mean number of tokens of a document; 0.0 when the index is empty."""
+        return self._total_length / len(self._slot_of) if self._slot_of else 0.0
+
+    # -- changes -------------------------------------------------------------------------------
+
+    def add(self, row: int, tokens: Sequence[str]) -> None:
+        """Index a document; repeats in `tokens` count. Raises ValueError for a row held already."""
+        self._check_new_row(row)
+        slot = self._slots.size
+        self._slots.append(row, len(tokens), self._contents.size)
+        self._slot_of[row] = slot
+        self._total_length += len(tokens)
+        for term, count in Counter(tokens).items():
+            term_id = self._term_ids.get(term)
+            if term_id is None:
+                term_id = self._new_term(term)
+            self._frequencies[term_id] += 1
+            self._postings[term_id].append(slot, count)
+            self._contents.append(term_id, count)
+
+    def remove(self, row: int) -> None:
+        """Forget a document. Raises KeyError for a row not held.
+
+        One removal in many also compacts: when a quarter of the slots is dead, all are rebuilt.
+        """
+        slot = self._slot_of.pop(row)
+        self._total_length -= int(self._slots.column(1)[slot])
+        starts = self._slots.column(2)
+        end = starts[slot + 1] if slot + 1 < self._slots.size else self._contents.size
+        for term_id in self._contents.column(0)[starts[slot] : end].tolist():
+            self._frequencies[term_id] -= 1
+        self._slots.column(0)[slot] = _DEAD
+        if 4 * self._dead_slots() >= self._slots.size:
+            self._compact()
+
+    def bulk_load(self, rows: Sequence[int], documents: Sequence[Sequence[str]]) -> None:
+        """Index many documents beside those held: `rows[i]` names `documents[i]`.
+
+        Equal in effect to `add` in a loop, about four times as fast. Raises ValueError, with nothing
+        changed, for a row held already or given twice, or when the two sequences differ in length.
+        """
+        if len(rows) != len(documents) or len(set(rows)) != len(rows):
+            raise ValueError("bulk_load needs one document for each distinct row")
+        for row in rows:
+            self._check_new_row(row)
+        for term in dict.fromkeys(chain.from_iterable(documents)):
+            if term not in self._term_ids:
+                self._term_ids[term] = len(self._term_ids)
+
+        # Every token as one number, document major, so that one sort counts all the repeats.
+        lengths = np.fromiter(map(len, documents), dtype=np.int64, count=len(documents))
+        token_ids = map(self._term_ids.__getitem__, chain.from_iterable(documents))
+        flat = np.fromiter(token_ids, dtype=np.int64, count=int(lengths.sum()))
+        width = max(1, len(self._term_ids))
+        owners = np.repeat(np.arange(len(documents)), lengths)
+        entries, counts = np.unique(owners * width + flat, return_counts=True)
+        owners, terms = np.divmod(entries, width)
+
+        old_rows, old_lengths, old_owners, old_terms, old_counts = self._live_documents()
+        self._rebuild(
+            np.concatenate([old_rows, np.asarray(rows, dtype=np.int64)]),
+            np.concatenate([old_lengths, lengths]),
+            owners=np.concatenate([old_owners, owners + len(old_rows)]),
+            terms=np.concatenate([old_terms, terms]),
+            counts=np.concatenate([old_counts, counts]),
+        )
+
+    def _check_new_row(self, row: int) -> None:
+        if row < 0 or row in self._slot_of:
+            raise ValueError(f"row {row} is negative or indexed already")
+
+    def _new_term(self, term: str) -> int:
+        term_id = self._term_ids[term] = len(self._frequencies)
+        self._frequencies.append(0)
+        self._postings.append(_Columns(np.empty((2, 0), dtype=np.int32)))
+        return term_id
+
+    # -- compaction ----------------------------------------------------------------------------
+
+    def _dead_slots(self) -> int:
+        return self._slots.size - len(self._slot_of)
+
+    def _compact(self) -> None:
+        """Drop dead slots, their postings, and the terms no live document holds."""
+        rows, lengths, owners, terms, counts = self._live_documents()
+        self._rebuild(rows, lengths, owners=owners, terms=terms, counts=counts)
+
+    def _live_documents(self) -> tuple[NDArray[Any], ...]:
+        """Rows and lengths of the live documents, then (owner, term id, count) of their contents.
+
+        An owner is a position in the returned rows, and owners ascend.
+        """
+        rows, lengths, starts = (self._slots.column(number) for number in range(3))
+        live = rows != _DEAD
+        sizes = np.diff(starts, append=self._contents.size)
+        kept = np.repeat(live, sizes)
+        owners = np.repeat(np.arange(len(self._slot_of)), sizes[live])
+        terms, counts = (self._contents.column(number)[kept] for number in range(2))
+        return rows[live], lengths[live], owners, terms, counts
+
+    def _rebuild(
+        self,
+        rows: NDArray[Any],
+        lengths: NDArray[Any],
+        *,
+        owners: NDArray[Any],
+        terms: NDArray[Any],
+        counts: NDArray[Any],
+    ) -> None:
+        """Replace everything by these documents; `terms` are ids of the present vocabulary."""
+        names = list(self._term_ids)
+        self._reset()
+        frequencies = np.bincount(terms, minlength=len(names))
+        used = np.flatnonzero(frequencies)
+        terms = (np.cumsum(frequencies > 0) - 1)[terms]
+        self._term_ids = {names[old]: new for new, old in enumerate(used.tolist())}
+        self._frequencies = frequencies[used].tolist()
+
+        # A stable sort keeps slots ascending inside each term. The terms share one array at first;
+        # a term that grows moves to an array of its own.
+        order = np.argsort(terms, kind="stable")
+        postings = np.stack([owners[order], counts[order]]).astype(np.int32)
+        ends = np.cumsum(frequencies[used]).tolist()
+        self._postings = [
+            _Columns(postings[:, end - size : end])
+            for end, size in zip(ends, self._frequencies, strict=True)
+        ]
+
+        sizes = np.bincount(owners, minlength=len(rows))
+        self._slots = _Columns(np.stack([rows, lengths, np.cumsum(sizes) - sizes]))
+        self._contents = _Columns(np.stack([terms, counts]).astype(np.int32))
+        self._slot_of = {row: slot for slot, row in enumerate(rows.tolist())}
+        self._total_length = int(lengths.sum())
+
+    # -- search --------------------------------------------------------------------------------
+
+    def search(
+        self, tokens: Sequence[str], limit: int, *, tie_key: Callable[[int], str]
+    ) -> list[tuple[int, float]]:
+        """The best `limit` documents that hold any of `tokens`, as (row, score), best first.
+
+        The score is BM25 (Robertson & Zaragoza 2009) with the idf that is never negative,
+        ln(1 + (n - df + 0.5) / (df + 0.5)): above 0, without upper bound, comparable only within
+        one query. Repeats in `tokens` count once. Equal scores order by `tie_key(row)`, ascending,
+        also where the limit cuts through them.
+        """
+        scores = self._scores(tokens)
+        slots = np.flatnonzero(scores)
+        if limit < 1 or not slots.size:
+            return []
+        found = scores[slots]
+        if slots.size <= limit:
+            return self._ranked(slots, found, tie_key=tie_key)
+        # Many documents may tie for the last places (one word, equal lengths): among those only the
+        # keys decide, and a heap asks each key once.
+        cut = np.partition(found, slots.size - limit)[slots.size - limit]
+        above = found > cut
+        hits = self._ranked(slots[above], found[above], tie_key=tie_key)
+        tied = self._slots.column(0)[slots[found == cut]].tolist()
+        last = heapq.nsmallest(limit - len(hits), tied, key=tie_key)
+        return hits + [(row, float(cut)) for row in last]
+
+    def _ranked(
+        self, slots: NDArray[Any], scores: NDArray[Any], *, tie_key: Callable[[int], str]
+    ) -> list[tuple[int, float]]:
+        hits = zip(self._slots.column(0)[slots].tolist(), scores.tolist(), strict=True)
+        return sorted(hits, key=lambda hit: (-hit[1], tie_key(hit[0])))
+
+    def _scores(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+        """BM25 by slot; zero where no token occurs and where the document is gone."""
+        rows, lengths = self._slots.column(0), self._slots.column(1)
+        scores = np.zeros(self._slots.size, dtype=np.float64)
+        # Sorted: floating point addition depends on its order, and the same question must not.
+        for term in sorted(set(tokens)):
+            term_id = self._term_ids.get(term)
+            if term_id is None or not self._frequencies[term_id]:
+                continue
+            df = self._frequencies[term_id]
+            idf = math.log(1.0 + (len(self) - df + 0.5) / (df + 0.5))
+            slots = self._postings[term_id].column(0)
+            counts = self._postings[term_id].column(1).astype(np.float64)
+            relative = lengths[slots] / self.average_length
+            damping = K1 * (1.0 - B + B * relative)
+            scores[slots] += idf * ((K1 + 1.0) * counts / (counts + damping))
+        if self._dead_slots():
+            scores[rows == _DEAD] = 0.0
+        return scores

@@ -1,0 +1,146 @@
+"""The session's log: frozen mutations gathered into groups.
+
+A write is planned as a tuple of mutations. The same records are applied to the RAM graph
+(`Graph.apply`), written to the store and replayed, so the three cannot disagree. A mutation carries
+the state *after* it; replaying one twice changes nothing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from memory.engine.times import Micros
+from memory.engine.types import (
+    Concept,
+    Edge,
+    Interaction,
+    Json,
+    NodeId,
+    Reservation,
+    Transition,
+)
+
+
+class PutInteraction(NamedTuple):
+    """Append an interaction to the chain."""
+
+    interaction: Interaction
+
+
+class PutConcept(NamedTuple):
+    """Create a concept, or update its counters. Never touches the status of a known one."""
+
+    concept: Concept
+
+
+class PutEdge(NamedTuple):
+    """Create an edge or store its reinforced form."""
+
+    edge: Edge
+
+
+class DeleteConcept(NamedTuple):
+    """Remove a concept with whatever edges are left on it. A missing one is a no-op."""
+
+    id: NodeId
+
+
+class DeleteEdge(NamedTuple):
+    """Remove an edge. A missing one is a no-op."""
+
+    id: NodeId
+
+
+class ApplyTransition(NamedTuple):
+    """Move a concept's status and keep the audit row; a known event id is a no-op."""
+
+    transition: Transition
+
+
+class SetRootGoal(NamedTuple):
+    """Replace the session's root goal (any JSON, or None)."""
+
+    root_goal: Json
+
+
+class PutSynonym(NamedTuple):
+    """Map one raw spelling to another."""
+
+    source_key: str
+    canonical_key: str
+
+
+class PutReservation(NamedTuple):
+    """Take or extend a soft lock."""
+
+    reservation: Reservation
+
+
+class DeleteReservation(NamedTuple):
+    """Give a soft lock back."""
+
+    node_id: NodeId
+
+
+Mutation: TypeAlias = (
+    PutInteraction
+    | PutConcept
+    | PutEdge
+    | DeleteConcept
+    | DeleteEdge
+    | ApplyTransition
+    | SetRootGoal
+    | PutSynonym
+    | PutReservation
+    | DeleteReservation
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who asked for a write and with which words; kept by receipts and dead letters.
+
+    `digest` is the SHA-256 of verb and arguments, to tell a retry from another request under the
+    same key. `arguments` is JSON text in a group, and the parsed value in a dead letter.
+    """
+
+    verb: str
+    agent_id: str
+    key: str
+    digest: str
+    arguments: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The remembered answer to a write, scoped by (session, agent, key)."""
+
+    agent_id: str
+    key: str
+    verb: str
+    digest: str
+    reply: Json
+    position: int
+    created_at: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One indivisible entry of a session's log: it is stored whole or not at all.
+
+    `position` counts from 1 and has no gaps. `created_at` is when it was applied to the RAM graph.
+    """
+
+    session_id: str
+    position: int
+    mutations: tuple[Mutation, ...]
+    created_at: Micros
+    call: Call | None = None
+    receipt: Receipt | None = None
+    byte_count: int = 0  # an estimate, for the size of batches
+
+    @property
+    def row_count(self) -> int:
+        """Rows this group writes, receipt included."""
+        return len(self.mutations) + (self.receipt is not None)

@@ -1,0 +1,193 @@
+"""What the engine and the service ask of the world. Adapters implement these; tests double them.
+
+`GraphStore` is called from worker threads only: its commit, lease and read calls block. A store
+raises `StoreTransient` when trying again may help (including "the commit's outcome is unknown"),
+and `StoreRejected` when this data will never be accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from memory.engine.mutations import Call, Group, Receipt
+from memory.engine.times import Micros
+from memory.engine.types import NodeId, Snapshot
+
+
+class Clock(Protocol):
+    """Wall time for records, and a monotonic one for waits."""
+
+    def now(self) -> Micros: ...
+
+    def monotonic(self) -> float: ...
+
+
+class IdSource(Protocol):
+    """Fresh ids."""
+
+    def next_id(self) -> NodeId:
+        """A random UUID (version 4) as lower-case text."""
+
+    def next_ordered_id(self, now: Micros) -> NodeId:
+        """A UUID that sorts after every earlier one of this source (version 7 with a counter)."""
+
+
+class StoreTransient(Exception):
+    """The attempt failed, or its outcome is unknown; the same attempt may succeed later."""
+
+
+class StoreRejected(Exception):
+    """The store will never accept this data (constraint, type, corruption)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write a session. `token` grows with every acquisition and never falls.
+
+    `position` is the last committed position of the session's log.
+    """
+
+    session_id: str
+    node_id: str
+    token: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRefused:
+    """Another node holds a live lease."""
+
+    session_id: str
+    node_id: str
+    endpoint: str
+    expires_in_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionBatch:
+    """Consecutive groups of one session, to be written under a token from an expected position."""
+
+    session_id: str
+    token: int
+    expected_position: int
+    groups: tuple[Group, ...]
+
+    @property
+    def last_position(self) -> int:
+        return self.groups[-1].position
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPosition:
+    """What the lease row of a session says now."""
+
+    node_id: str
+    token: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One row of the session list."""
+
+    session_id: str
+    created_at: Micros
+    match_strategy: str
+    closed_at: Micros | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A call whose group the store refused, kept so that it can be submitted again."""
+
+    session_id: str
+    position: int
+    call: Call | None
+    error: str
+    created_at: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSession:
+    """A session as stored. `receipt_digests` maps (agent, key) to (verb + body) digests."""
+
+    snapshot: Snapshot
+    position: int
+    receipt_digests: Mapping[tuple[str, str], str]
+    set_aside: tuple[str, ...] = ()
+    """Rows that could not be used, one sentence each (a foreign hand; reported, never dropped)."""
+
+
+class GraphStore(Protocol):
+    """The durable side of all sessions of one database."""
+
+    def acquire_lease(
+        self,
+        session_id: str,
+        *,
+        node_id: str,
+        endpoint: str,
+        ttl_seconds: float,
+        create: bool,
+        match_strategy: str,
+        created_at: Micros,
+    ) -> Lease | LeaseRefused | None:
+        """Take the session for this node, always with token + 1.
+
+        Allowed when nobody holds it, the holder is this node, or its lease expired by the store's
+        clock. With `create` an unknown session is made first; without, an unknown one gives None.
+        """
+
+    def renew_leases(
+        self, tokens: Mapping[str, int], *, node_id: str, ttl_seconds: float
+    ) -> frozenset[str]:
+        """Move the expiry of the sessions whose token is still ours, also after it passed.
+
+        Returns the sessions that are no longer ours.
+        """
+
+    def release_lease(self, session_id: str, *, node_id: str, token: int) -> None:
+        """End the expiry; the row stays so that tokens never fall."""
+
+    def commit(
+        self, batches: Sequence[SessionBatch], *, node_id: str, ttl_seconds: float
+    ) -> frozenset[str]:
+        """Write the batches in one transaction with full sync.
+
+        Locks the lease rows in id order, takes out sessions whose row, token or position is not
+        as expected, writes the others in log order and advances position and expiry. Returns the
+        sessions taken out. Raises `StoreTransient` or `StoreRejected`; then nothing was written,
+        or (transient) the outcome is unknown.
+        """
+
+    def read_positions(self, session_ids: Sequence[str]) -> Mapping[str, StoredPosition]:
+        """The stored positions, for settling a commit of unknown outcome."""
+
+    def load_session(self, session_id: str) -> LoadedSession | None:
+        """Everything of a session, or None if it does not exist."""
+
+    def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
+        """A committed receipt."""
+
+    def prune_receipts(self, *, before: Micros, keep_per_session: int) -> int:
+        """Drop receipts that are too old or too many; returns how many."""
+
+    def put_dead_letter(self, letter: DeadLetter) -> None:
+        """Keep a refused call."""
+
+    def count_dead_letters(self, session_id: str) -> int:
+        """How many refused calls a session has."""
+
+    def list_sessions(self, *, after: str, limit: int) -> Sequence[SessionInfo]:
+        """Sessions by name, after a name (keyset paging)."""
+
+    def find_session(self, session_id: str) -> SessionInfo | None:
+        """One session, or None."""
+
+    def delete_session(self, session_id: str, *, node_id: str, token: int) -> Mapping[str, int]:
+        """Remove all rows of a session we hold; returns counts by table."""
+
+    def close(self) -> None:
+        """Give connections back."""

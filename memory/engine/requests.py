@@ -1,0 +1,283 @@
+"""What callers may ask, checked when it is made.
+
+These records are the edge of the engine: whoever holds one holds valid input, whichever surface it
+came through. Every refusal is an `InvalidArgument` that names the field and the limit. Surfaces add
+nothing but parsing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from memory.engine import limits
+from memory.engine.errors import InvalidArgument
+from memory.engine.text import canonical_key, check_text
+from memory.engine.times import Micros
+from memory.engine.types import ConceptType, Json
+
+_REFUSED_IN_SESSION_NAMES = frozenset('/\\*?[]{}%"<>|')
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def check_range(field: str, value: int, low: int, high: int) -> None:
+    """Refuse an integer outside `low..=high`, in the words every surface uses."""
+    if not low <= value <= high:
+        raise InvalidArgument(
+            field, f"{field} must be in {low}..={high}", minimum=low, maximum=high
+        )
+
+
+def check_count(field: str, given: int, most: int, *, least: int = 0) -> None:
+    """Refuse a list that is too short or too long."""
+    if given < least:
+        raise InvalidArgument(
+            field, f"{field} must contain at least {least} entr{'y' if least == 1 else 'ies'}"
+        )
+    if given > most:
+        raise InvalidArgument(
+            field, f"{field} must contain at most {most} entries ({given} given)", maximum=most
+        )
+
+
+def check_keyed_text(field: str, value: str) -> None:
+    """Refuse text that cannot name a concept: bad characters, blank, or only stop words."""
+    check_text(field, value)
+    if not canonical_key(value):
+        raise InvalidArgument(field, f"{field} must contain a word that is not a stop word")
+
+
+def check_name(field: str, value: str, limit_bytes: int) -> None:
+    """Refuse a name (session, agent, key) that is blank, multi-line or over its own limit."""
+    check_text(field, value)
+    if "\n" in value or "\t" in value or value != value.strip():
+        raise InvalidArgument(field, f"{field} must be one line without space at its ends")
+    size = len(value.encode())
+    if size > limit_bytes:
+        raise InvalidArgument(
+            field, f"{field} exceeds {limit_bytes} bytes ({size} given)", maximum=limit_bytes
+        )
+
+
+def check_session_name(value: str) -> None:
+    """Refuse a session name that could not stand in a path or would read as a pattern."""
+    check_name("session", value, limits.SESSION_NAME_BYTES)
+    refused = sorted(set(value) & _REFUSED_IN_SESSION_NAMES)
+    if refused or value in (".", ".."):
+        shown = " ".join(refused) or value
+        raise InvalidArgument("session", f"session may not contain {shown}")
+
+
+def parse_node_id(field: str, value: str) -> str:
+    """A UUID in its canonical lower-case form; refuses anything else."""
+    check_text(field, value)
+    text = value.strip().lower()
+    if not _UUID.fullmatch(text):
+        raise InvalidArgument(field, f"{field} must be a UUID")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls and under which idempotency key. `is_operator` opens the human acts."""
+
+    agent_id: str
+    key: str | None = None
+    is_operator: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("agent_id", self.agent_id, limits.AGENT_ID_BYTES)
+        if self.key is not None:
+            check_name("idempotency_key", self.key, limits.IDEMPOTENCY_KEY_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptInput:
+    """One concept of a derive, with the existing concepts it cites."""
+
+    content: str
+    concept_type: ConceptType
+    depends_on: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeriveRequest:
+    """Statements to remember. `parent_of` holds (parent, child) texts."""
+
+    concepts: tuple[ConceptInput, ...]
+    parent_of: tuple[tuple[str, str], ...] = ()
+    event_time: Micros | None = None
+
+    def __post_init__(self) -> None:
+        check_count("concepts", len(self.concepts), limits.LIMIT_CONCEPTS, least=1)
+        check_count("parent_of", len(self.parent_of), limits.LIMIT_PARENT_PAIRS)
+        citations = 0
+        for place, concept in enumerate(self.concepts):
+            check_keyed_text(f"concepts[{place}].content", concept.content)
+            for name in ("depends_on", "against"):
+                texts: tuple[str, ...] = getattr(concept, name)
+                citations += len(texts)
+                for at, text in enumerate(texts):
+                    check_text(f"concepts[{place}].{name}[{at}]", text)
+        if citations > limits.LIMIT_CITATIONS:
+            raise InvalidArgument(
+                "concepts",
+                f"depends_on + against must total at most {limits.LIMIT_CITATIONS} entries "
+                f"({citations} given)",
+                maximum=limits.LIMIT_CITATIONS,
+            )
+        for place, (parent, child) in enumerate(self.parent_of):
+            _check_pair(f"parent_of[{place}]", parent, child)
+
+
+def _check_pair(field: str, parent: str, child: str) -> None:
+    check_keyed_text(f"{field}.parent", parent)
+    check_keyed_text(f"{field}.child", child)
+    if parent == child:
+        raise InvalidArgument(field, f"{field}: parent and child must differ")
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRequest:
+    """Something an agent did, and what it touched."""
+
+    action: str
+    produces: tuple[str, ...] = ()
+    modifies: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    event_time: Micros | None = None
+
+    def __post_init__(self) -> None:
+        check_keyed_text("action", self.action)
+        total = len(self.produces) + len(self.modifies) + len(self.depends_on)
+        if total > limits.LIMIT_ACTION_TARGETS:
+            raise InvalidArgument(
+                "depends_on",
+                "produces + modifies + depends_on must total at most "
+                f"{limits.LIMIT_ACTION_TARGETS} entries ({total} given)",
+                maximum=limits.LIMIT_ACTION_TARGETS,
+            )
+        check_count("against", len(self.against), limits.LIMIT_ACTION_TARGETS)
+        for name in ("produces", "modifies", "depends_on"):
+            for place, text in enumerate(getattr(self, name)):
+                check_keyed_text(f"{name}[{place}]", text)
+        for place, text in enumerate(self.against):
+            check_text(f"against[{place}]", text)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """A question, and how much of the answer to show."""
+
+    query: str
+    top_k: int = 5
+    max_tokens: int = 500
+    traversal_depth: int = 2
+
+    def __post_init__(self) -> None:
+        check_text("query", self.query)
+        check_range("top_k", self.top_k, limits.TOP_K_MIN, limits.TOP_K_MAX)
+        check_range("max_tokens", self.max_tokens, limits.MAX_TOKENS_MIN, limits.MAX_TOKENS_MAX)
+        check_range("traversal_depth", self.traversal_depth, limits.DEPTH_MIN, limits.DEPTH_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class InspectRequest:
+    """A concept (text or id) and how far around it to look."""
+
+    focus: str
+    depth: int = 2
+
+    def __post_init__(self) -> None:
+        check_text("focus", self.focus)
+        check_range("depth", self.depth, limits.DEPTH_MIN, limits.DEPTH_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveRequest:
+    """Take a soft lock on a node named by its id, or on a concept named by its text."""
+
+    node_id: str | None = None
+    concept: str | None = None
+    ttl_seconds: int = limits.TTL_SECONDS_DEFAULT
+
+    def __post_init__(self) -> None:
+        _check_target(self.node_id, self.concept)
+        check_range("ttl_seconds", self.ttl_seconds, limits.TTL_SECONDS_MIN, limits.TTL_SECONDS_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequest:
+    """Give a soft lock back."""
+
+    node_id: str | None = None
+    concept: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_target(self.node_id, self.concept)
+
+
+def _check_target(node_id: str | None, concept: str | None) -> None:
+    if (node_id is None) == (concept is None):
+        raise InvalidArgument("node_id", "give exactly one of node_id and concept")
+    if node_id is not None:
+        parse_node_id("node_id", node_id)
+    if concept is not None:
+        check_text("concept", concept)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoteRequest:
+    """A chunk of text that no longer fits an agent's context, to be kept as observations."""
+
+    chunk: str
+    chunk_group_id: str
+
+    def __post_init__(self) -> None:
+        check_text("chunk", self.chunk, allow_blank=True)
+        check_name("chunk_group_id", self.chunk_group_id, limits.AGENT_ID_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class RetractRequest:
+    """A concept (text or id) to remove; `dry_run` only reports what would go."""
+
+    concept: str
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        check_text("concept", self.concept)
+
+
+@dataclass(frozen=True, slots=True)
+class RootGoalRequest:
+    """What the session is for: a list of texts, or none to clear it."""
+
+    goals: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        check_count("goals", len(self.goals), limits.LIMIT_GOAL_TEXTS)
+        for place, text in enumerate(self.goals):
+            check_text(f"goals[{place}]", text)
+
+
+@dataclass(frozen=True, slots=True)
+class SynonymRequest:
+    """Read `source` as `target` wherever a concept is named."""
+
+    source: str
+    target: str
+
+    def __post_init__(self) -> None:
+        check_text("source", self.source)
+        check_keyed_text("target", self.target)
+        if self.source.strip() == self.target.strip():
+            raise InvalidArgument("target", "source and target must differ")
+
+
+def canonical_json(value: Json) -> str:
+    """JSON with sorted keys and no spaces: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

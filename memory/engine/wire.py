@@ -1,0 +1,382 @@
+"""Records as JSON objects and back: snapshots and mutation batches in files.
+
+Names and shapes are a stable contract (`docs/schema.md`): snake_case keys, PascalCase enumeration
+values, RFC 3339 times, mutations tagged by `op`, nodes by `kind`. Reading checks types and raises
+`InvalidSnapshot` naming the record; unknown keys are refused.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from memory.engine.errors import InvalidArgument, InvalidSnapshot
+from memory.engine.mutations import (
+    ApplyTransition,
+    DeleteConcept,
+    DeleteEdge,
+    DeleteReservation,
+    Mutation,
+    PutConcept,
+    PutEdge,
+    PutInteraction,
+    PutReservation,
+    PutSynonym,
+    SetRootGoal,
+)
+from memory.engine.times import Micros, format_rfc3339, parse_rfc3339
+from memory.engine.types import (
+    Concept,
+    ConceptType,
+    Edge,
+    EdgeType,
+    Interaction,
+    Reservation,
+    Snapshot,
+    Status,
+    Transition,
+)
+
+JsonObject = Mapping[str, Any]
+T = TypeVar("T")
+
+
+class _Reader:
+    """Takes typed values out of one JSON object and refuses what is left over."""
+
+    def __init__(self, what: str, obj: Any) -> None:
+        if not isinstance(obj, Mapping):
+            raise InvalidSnapshot(f"{what} must be an object")
+        self.what = f"{what} {obj.get('id', '')}".rstrip()
+        self.left = dict(obj)
+
+    def take(self, name: str, kind: type[T], default: Any = ...) -> T:
+        value = self.left.pop(name, default)
+        if value is ...:
+            raise InvalidSnapshot(f"{self.what}: {name} is missing")
+        if value is default:
+            return value  # type: ignore[no-any-return]  # the caller's own default
+        if isinstance(value, bool) and kind is not bool:
+            raise InvalidSnapshot(f"{self.what}: {name} has the wrong type")
+        if kind is float and isinstance(value, int):
+            value = float(value)
+        if not isinstance(value, kind):
+            raise InvalidSnapshot(f"{self.what}: {name} has the wrong type")
+        return value
+
+    def maybe(self, name: str, kind: type[T]) -> T | None:
+        return None if self.left.get(name) is None and self._drop(name) else self.take(name, kind)
+
+    def _drop(self, name: str) -> bool:
+        self.left.pop(name, None)
+        return True
+
+    def id(self, name: str) -> str:
+        text = self.take(name, str)
+        try:
+            return str(uuid.UUID(text))
+        except ValueError as error:
+            raise InvalidSnapshot(f"{self.what}: {name} is not a UUID") from error
+
+    def maybe_id(self, name: str) -> str | None:
+        return None if self.left.get(name) is None and self._drop(name) else self.id(name)
+
+    def time(self, name: str) -> Micros:
+        try:
+            return parse_rfc3339(name, self.take(name, str))
+        except InvalidArgument as error:
+            raise InvalidSnapshot(f"{self.what}: {error.message}") from error
+
+    def maybe_time(self, name: str) -> Micros | None:
+        return None if self.left.get(name) is None and self._drop(name) else self.time(name)
+
+    def choice(self, name: str, kind: Callable[[str], T]) -> T:
+        text = self.take(name, str)
+        try:
+            return kind(text)
+        except ValueError as error:
+            raise InvalidSnapshot(f"{self.what}: {name} is unknown: {text[:40]!r}") from error
+
+    def finish(self, record: T) -> T:
+        self.left.pop("session_id", None)
+        if self.left:
+            raise InvalidSnapshot(f"{self.what}: unknown key {min(self.left)!r}")
+        return record
+
+
+def _time(value: Micros | None) -> str | None:
+    return None if value is None else format_rfc3339(value)
+
+
+def interaction_from_json(obj: Any) -> Interaction:
+    read = _Reader("interaction", obj)
+    return read.finish(
+        Interaction(
+            id=read.id("id"),
+            agent_id=read.take("agent_id", str),
+            prompt_text=read.maybe("prompt_text", str),
+            previous_id=read.maybe_id("previous_id"),
+            created_at=read.time("created_at"),
+            event_time=read.maybe_time("event_time"),
+        )
+    )
+
+
+def interaction_to_json(record: Interaction, session_id: str) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "session_id": session_id,
+        "agent_id": record.agent_id,
+        "prompt_text": record.prompt_text,
+        "previous_id": record.previous_id,
+        "created_at": format_rfc3339(record.created_at),
+        **({} if record.event_time is None else {"event_time": _time(record.event_time)}),
+    }
+
+
+def concept_from_json(obj: Any) -> Concept:
+    read = _Reader("concept", obj)
+    if read.left.pop("embedding", None) is not None:
+        raise InvalidSnapshot(f"{read.what}: embedding is not supported here")
+    return read.finish(
+        Concept(
+            id=read.id("id"),
+            content=read.take("content", str),
+            canonical_key=read.take("canonical_key", str),
+            concept_type=read.choice("concept_type", ConceptType),
+            origin_interaction=read.id("origin_interaction"),
+            origin_agent=read.take("origin_agent", str),
+            created_at=read.time("created_at"),
+            access_count=read.take("access_count", int, 0),
+            last_accessed=read.maybe_time("last_accessed"),
+            gc_survived=read.take("gc_survived", int, 0),
+            status=read.choice("canonization_status", Status),
+            blast_radius=read.maybe("blast_radius", int),
+            last_demotion_time=read.maybe_time("last_demotion_time"),
+            chunk_group_id=read.maybe("chunk_group_id", str),
+        )
+    )
+
+
+def concept_to_json(record: Concept, session_id: str) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "session_id": session_id,
+        "content": record.content,
+        "canonical_key": record.canonical_key,
+        "concept_type": str(record.concept_type),
+        "origin_interaction": record.origin_interaction,
+        "origin_agent": record.origin_agent,
+        "created_at": format_rfc3339(record.created_at),
+        "access_count": record.access_count,
+        "last_accessed": _time(record.last_accessed),
+        "gc_survived": record.gc_survived,
+        "canonization_status": str(record.status),
+        "blast_radius": record.blast_radius,
+        "last_demotion_time": _time(record.last_demotion_time),
+        "embedding": None,
+        **({} if record.chunk_group_id is None else {"chunk_group_id": record.chunk_group_id}),
+    }
+
+
+def edge_from_json(obj: Any) -> Edge:
+    read = _Reader("edge", obj)
+    return read.finish(
+        Edge(
+            id=read.id("id"),
+            source=read.id("source"),
+            target=read.id("target"),
+            edge_type=read.choice("edge_type", EdgeType),
+            weight=read.take("weight", float),
+            reinforcements=read.take("reinforcements", int, 1),
+            created_at=read.time("created_at"),
+            last_reinforced=read.time("last_reinforced"),
+            created_by=read.take("created_by", str, ""),
+            reinforced_by=read.take("reinforced_by", str, ""),
+            event_time=read.maybe_time("event_time"),
+        )
+    )
+
+
+def edge_to_json(record: Edge, session_id: str) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "session_id": session_id,
+        "source": record.source,
+        "target": record.target,
+        "edge_type": str(record.edge_type),
+        "weight": record.weight,
+        "reinforcements": record.reinforcements,
+        "created_at": format_rfc3339(record.created_at),
+        "last_reinforced": format_rfc3339(record.last_reinforced),
+        **({"created_by": record.created_by} if record.created_by else {}),
+        **({"reinforced_by": record.reinforced_by} if record.reinforced_by else {}),
+        **({} if record.event_time is None else {"event_time": _time(record.event_time)}),
+    }
+
+
+def transition_from_json(obj: Any) -> Transition:
+    read = _Reader("transition", obj)
+    return read.finish(
+        Transition(
+            id=read.id("id"),
+            node_id=read.id("node_id"),
+            from_status=read.choice("from_status", Status),
+            to_status=read.choice("to_status", Status),
+            blast_radius=read.maybe("blast_radius", int),
+            last_demotion_time=read.maybe_time("last_demotion_time"),
+            occurred_at=read.time("occurred_at"),
+            actor=read.take("actor", str, ""),
+            reason=read.maybe("reason", str),
+            superseded_by=read.maybe_id("superseded_by"),
+        )
+    )
+
+
+def transition_to_json(record: Transition, session_id: str) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "session_id": session_id,
+        "node_id": record.node_id,
+        "from_status": str(record.from_status),
+        "to_status": str(record.to_status),
+        "blast_radius": record.blast_radius,
+        "last_demotion_time": _time(record.last_demotion_time),
+        "occurred_at": format_rfc3339(record.occurred_at),
+        "actor": record.actor,
+        "reason": record.reason,
+        "superseded_by": record.superseded_by,
+    }
+
+
+def reservation_from_json(obj: Any) -> Reservation:
+    read = _Reader("reservation", obj)
+    return read.finish(
+        Reservation(read.id("node_id"), read.take("agent_id", str), read.time("expires_at"))
+    )
+
+
+def reservation_to_json(record: Reservation, session_id: str) -> dict[str, Any]:
+    return {
+        "session_id": session_id,
+        "node_id": record.node_id,
+        "agent_id": record.agent_id,
+        "expires_at": format_rfc3339(record.expires_at),
+    }
+
+
+def _synonym_from_json(obj: Any) -> tuple[str, str]:
+    read = _Reader("synonym", obj)
+    return read.finish((read.take("source_key", str), read.take("canonical_key", str)))
+
+
+def snapshot_from_json(obj: Any) -> Snapshot:
+    """Read a session snapshot; the graph's invariants are checked when it is loaded."""
+    read = _Reader("snapshot", obj)
+    session_id = read.left.get("session_id")
+    if not isinstance(session_id, str):
+        raise InvalidSnapshot("snapshot: session_id is missing")
+
+    def records(name: str, parse: Callable[[Any], T]) -> tuple[T, ...]:
+        return tuple(parse(item) for item in read.take(name, list, []))
+
+    return read.finish(
+        Snapshot(
+            session_id=session_id,
+            created_at=read.time("created_at"),
+            root_goal=read.left.pop("root_goal", None),
+            closed_at=read.maybe_time("closed_at"),
+            interactions=records("interactions", interaction_from_json),
+            concepts=records("concepts", concept_from_json),
+            edges=records("edges", edge_from_json),
+            synonyms=records("synonyms", _synonym_from_json),
+            reservations=records("reservations", reservation_from_json),
+            transitions=records("canonization_events", transition_from_json),
+        )
+    )
+
+
+def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
+    """The JSON form of a snapshot; reading it back gives an equal snapshot."""
+    name = snapshot.session_id
+    return {
+        "session_id": name,
+        "root_goal": snapshot.root_goal,
+        "created_at": format_rfc3339(snapshot.created_at),
+        "closed_at": _time(snapshot.closed_at),
+        "interactions": [interaction_to_json(item, name) for item in snapshot.interactions],
+        "concepts": [concept_to_json(item, name) for item in snapshot.concepts],
+        "edges": [edge_to_json(item, name) for item in snapshot.edges],
+        "synonyms": [
+            {"session_id": name, "source_key": source, "canonical_key": target}
+            for source, target in snapshot.synonyms
+        ],
+        "reservations": [reservation_to_json(item, name) for item in snapshot.reservations],
+        "canonization_events": [transition_to_json(item, name) for item in snapshot.transitions],
+    }
+
+
+def mutation_from_json(obj: Any) -> Mutation:
+    """Read one mutation of a batch file."""
+    read = _Reader("mutation", obj)
+    match read.take("op", str):
+        case "upsert_node":
+            node = dict(read.take("node", dict))
+            kind = node.pop("kind", None)
+            if kind == "interaction":
+                return read.finish(PutInteraction(interaction_from_json(node)))
+            if kind == "concept":
+                return read.finish(PutConcept(concept_from_json(node)))
+            raise InvalidSnapshot("mutation: node kind must be interaction or concept")
+        case "upsert_edge":
+            return read.finish(PutEdge(edge_from_json(read.take("edge", dict))))
+        case "delete_node":
+            return read.finish(DeleteConcept(read.id("id")))
+        case "delete_edge":
+            return read.finish(DeleteEdge(read.id("id")))
+        case "canonization_transition":
+            return read.finish(ApplyTransition(transition_from_json(read.take("event", dict))))
+        case "set_root_goal":
+            return read.finish(SetRootGoal(read.left.pop("root_goal", None)))
+        case "put_synonym":
+            return read.finish(
+                PutSynonym(read.take("source_key", str), read.take("canonical_key", str))
+            )
+        case "put_reservation":
+            return read.finish(
+                PutReservation(reservation_from_json(read.take("reservation", dict)))
+            )
+        case "delete_reservation":
+            return read.finish(DeleteReservation(read.id("node_id")))
+        case unknown:
+            raise InvalidSnapshot(f"mutation: unknown op {unknown[:40]!r}")
+
+
+def mutation_to_json(mutation: Mutation, session_id: str) -> dict[str, Any]:
+    """The JSON form of a mutation; `mutation_from_json` reads it back."""
+    match mutation:
+        case PutInteraction(interaction):
+            node = interaction_to_json(interaction, session_id)
+            return {"op": "upsert_node", "node": {"kind": "interaction", **node}}
+        case PutConcept(concept):
+            node = concept_to_json(concept, session_id)
+            return {"op": "upsert_node", "node": {"kind": "concept", **node}}
+        case PutEdge(edge):
+            return {"op": "upsert_edge", "edge": edge_to_json(edge, session_id)}
+        case DeleteConcept(node_id):
+            return {"op": "delete_node", "id": node_id}
+        case DeleteEdge(edge_id):
+            return {"op": "delete_edge", "id": edge_id}
+        case ApplyTransition(transition):
+            event = transition_to_json(transition, session_id)
+            return {"op": "canonization_transition", "event": event}
+        case SetRootGoal(root_goal):
+            return {"op": "set_root_goal", "root_goal": root_goal}
+        case PutSynonym(source, target):
+            return {"op": "put_synonym", "source_key": source, "canonical_key": target}
+        case PutReservation(reservation):
+            wire = reservation_to_json(reservation, session_id)
+            return {"op": "put_reservation", "reservation": wire}
+        case DeleteReservation(node_id):
+            return {"op": "delete_reservation", "node_id": node_id}
