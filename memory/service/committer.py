@@ -1,0 +1,309 @@
+"""Group commit: one thread per database writes the waiting groups of all sessions.
+
+Groups go out whole and in log order, so a session's rows are always a prefix of its log. While one
+batch commits the next gathers; there is no timer in mode `commit`. Every group is settled exactly
+once, and an outcome is told only when the store's own answer proves it:
+
+* committed: its position is stored, under our token;
+* rejected: the store will never take it; the call is kept as a dead letter;
+* dropped: an earlier group of its session was rejected, so it may not land;
+* lost: another holder, token or position stands in the lease row;
+* rewound: the store is older than what was acknowledged.
+
+`Committer.step` is the whole algorithm and needs no thread; `CommitterThread` only drives it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import groupby
+
+from memory.engine.config import Config, Durability
+from memory.engine.limits import BATCH_BYTES, BATCH_ROWS
+from memory.engine.mutations import Group
+from memory.engine.ports import (
+    Clock,
+    DeadLetter,
+    GraphStore,
+    Lease,
+    SessionBatch,
+    StoreRejected,
+    StoreTransient,
+)
+
+log = logging.getLogger("lambo.committer")
+
+
+class Outcome(StrEnum):
+    """How a group ended."""
+
+    COMMITTED = "committed"
+    REJECTED = "rejected"
+    DROPPED = "dropped"
+    LOST = "lost"
+    REWOUND = "rewound"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A group and its end. `settled_at` is monotonic seconds."""
+
+    group: Group
+    outcome: Outcome
+    settled_at: float
+
+
+@dataclass(slots=True)
+class _Line:
+    """What the committer knows of a session it may write."""
+
+    token: int
+    position: int  # the last position known to be stored
+    is_broken: bool = False  # set by a rejection, until the session is attached again
+
+
+@dataclass(slots=True)
+class _Waiting:
+    group: Group
+    since: float  # monotonic seconds
+
+
+class Committer:
+    """The algorithm of group commit. All methods are for one thread.
+
+    `deliver` receives every settlement, in order. `step` returns the seconds after which it wants
+    to be called again, 0.0 for at once, None when it waits for new groups.
+    """
+
+    def __init__(
+        self,
+        store: GraphStore,
+        *,
+        node_id: str,
+        config: Config,
+        clock: Clock,
+        deliver: Callable[[Sequence[Settled]], None],
+    ) -> None:
+        self._store = store
+        self._node_id = node_id
+        self._config = config
+        self._clock = clock
+        self._deliver = deliver
+        self._lines: dict[str, _Line] = {}
+        self._waiting: deque[_Waiting] = deque()
+        self._in_hand: list[Group] = []
+        self._attempts = 0
+        self._retry_at: float | None = None
+        self.unsettled_since: float | None = None
+        """Monotonic start of the batch in hand; None while none is unsettled."""
+
+    # -- who may write ----------------------------------------------------------------------------
+
+    def attach(self, lease: Lease) -> None:
+        """Accept groups of a session under this lease, from its stored position on."""
+        self._lines[lease.session_id] = _Line(lease.token, lease.position)
+
+    def detach(self, session_id: str) -> None:
+        """Accept no more groups of a session; what waits is settled as lost."""
+        if self._lines.pop(session_id, None) is not None:
+            self._settle(self._groups_of(session_id), Outcome.LOST)
+
+    def submit(self, groups: Iterable[Group]) -> None:
+        """Queue groups; each session's must come in log order."""
+        now = self._clock.monotonic()
+        self._waiting.extend(_Waiting(group, now) for group in groups)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting and not self._in_hand
+
+    # -- one step ---------------------------------------------------------------------------------
+
+    def step(self, *, drain: bool = False) -> float | None:
+        """Try one batch. With `drain` mode `behind` does not wait for its interval."""
+        now = self._clock.monotonic()
+        if self._retry_at is not None and now < self._retry_at:
+            return self._retry_at - now
+        if not self._in_hand:
+            wait = self._seconds_until_due(now, drain)
+            if wait != 0.0:
+                return wait
+            self._take_batch()
+            if not self._in_hand:
+                return 0.0 if self._waiting else None
+            self.unsettled_since = now
+        try:
+            if self._attempts:
+                self._settle_by_stored_position()
+            self._attempt(list(self._in_hand))
+        except StoreTransient as error:
+            return self._back_off(error)
+        assert not self._in_hand
+        self._attempts, self._retry_at, self.unsettled_since = 0, None, None
+        return 0.0 if self._waiting else None
+
+    def _seconds_until_due(self, now: float, drain: bool) -> float | None:
+        if not self._waiting:
+            return None
+        if drain or self._config.durability is not Durability.BEHIND:
+            return 0.0
+        mutations = 0
+        for waiting in self._waiting:
+            mutations += len(waiting.group.mutations)
+            if mutations >= self._config.flush_mutations:
+                return 0.0
+        return max(0.0, self._waiting[0].since + self._config.flush_interval_seconds - now)
+
+    def _take_batch(self) -> None:
+        """Move whole groups in hand, up to the batch limits; one larger group goes alone."""
+        rows = size = 0
+        refused: list[Group] = []
+        while self._waiting:
+            group = self._waiting[0].group
+            line = self._lines.get(group.session_id)
+            if line is None or line.is_broken:
+                refused.append(self._waiting.popleft().group)
+                continue
+            rows += group.row_count
+            size += group.byte_count
+            if self._in_hand and (rows > BATCH_ROWS or size > BATCH_BYTES):
+                break
+            self._in_hand.append(self._waiting.popleft().group)
+        for group in refused:
+            is_broken = group.session_id in self._lines
+            self._settle([group], Outcome.DROPPED if is_broken else Outcome.LOST)
+
+    def _attempt(self, groups: list[Group]) -> None:
+        """Commit the groups in one transaction; on a rejection narrow down to the guilty one.
+
+        Narrowing goes session by session, then group by group in log order: what precedes the
+        guilty group lands, what follows it in its session is dropped.
+        """
+        groups = [group for group in groups if self._may_write(group)]
+        if not groups:
+            return
+        try:
+            self._commit(groups)
+        except StoreRejected as error:
+            if len(groups) == 1:
+                self._reject(groups[0], error)
+                return
+            for piece in _split(groups):
+                self._attempt(piece)
+
+    def _may_write(self, group: Group) -> bool:
+        line = self._lines.get(group.session_id)
+        return line is not None and not line.is_broken
+
+    def _commit(self, groups: list[Group]) -> None:
+        batches = []
+        for session_id, members in _by_session(groups):
+            line = self._lines[session_id]
+            batches.append(SessionBatch(session_id, line.token, line.position, tuple(members)))
+        lost = self._store.commit(
+            batches, node_id=self._node_id, ttl_seconds=self._config.lease_ttl_seconds
+        )
+        for batch in batches:
+            if batch.session_id not in lost:
+                self._lines[batch.session_id].position = batch.last_position
+        self._settle([g for g in groups if g.session_id not in lost], Outcome.COMMITTED)
+        for session_id in sorted(lost):
+            self._lose(session_id)
+
+    def _settle_by_stored_position(self) -> None:
+        """After an attempt of unknown outcome: believe the store, not the failed call."""
+        sessions = sorted({group.session_id for group in self._in_hand})
+        stored = self._store.read_positions(sessions)
+        for session_id in sessions:
+            line, row = self._lines.get(session_id), stored.get(session_id)
+            if line is None:
+                continue
+            if row is None or row.token != line.token or row.node_id != self._node_id:
+                self._lose(session_id)
+            elif row.position < line.position:
+                self._fence(session_id, Outcome.REWOUND)
+            else:
+                line.position = row.position
+                landed = [
+                    group
+                    for group in self._in_hand
+                    if group.session_id == session_id and group.position <= row.position
+                ]
+                self._settle(landed, Outcome.COMMITTED)
+
+    # -- ends -------------------------------------------------------------------------------------
+
+    def _lose(self, session_id: str) -> None:
+        """The lease row is not as we left it: rewound if it is ours but older, else lost."""
+        line = self._lines[session_id]
+        row = self._store.read_positions([session_id]).get(session_id)
+        ours = row is not None and row.token == line.token and row.node_id == self._node_id
+        if row is not None and ours and row.position < line.position:
+            self._fence(session_id, Outcome.REWOUND)
+        else:
+            self._fence(session_id, Outcome.LOST)
+
+    def _fence(self, session_id: str, outcome: Outcome) -> None:
+        self._lines.pop(session_id)
+        log.error("session %r is fenced: %s", session_id, outcome)
+        self._settle(self._groups_of(session_id), outcome)
+
+    def _reject(self, group: Group, error: StoreRejected) -> None:
+        """Keep the call as a dead letter, then drop what follows it in its session."""
+        log.error(
+            "the store refused group %d of session %r",
+            group.position,
+            group.session_id,
+            exc_info=error,
+        )
+        call = group.call
+        if call is not None:
+            # The call travels as JSON text, since most are never read again.
+            call = replace(call, arguments=json.loads(call.arguments))
+        self._store.put_dead_letter(
+            DeadLetter(group.session_id, group.position, call, str(error), self._clock.now())
+        )
+        self._lines[group.session_id].is_broken = True
+        self._settle([group], Outcome.REJECTED)
+        self._settle(self._groups_of(group.session_id), Outcome.DROPPED)
+
+    def _groups_of(self, session_id: str) -> list[Group]:
+        """Every unsettled group of a session, in log order."""
+        waiting = [item.group for item in self._waiting if item.group.session_id == session_id]
+        return [group for group in self._in_hand if group.session_id == session_id] + waiting
+
+    def _settle(self, groups: list[Group], outcome: Outcome) -> None:
+        if not groups:
+            return
+        gone = {id(group) for group in groups}
+        self._in_hand = [group for group in self._in_hand if id(group) not in gone]
+        if outcome is not Outcome.COMMITTED:  # what commits was in hand
+            self._waiting = deque(item for item in self._waiting if id(item.group) not in gone)
+        now = self._clock.monotonic()
+        self._deliver([Settled(group, outcome, now) for group in groups])
+
+    def _back_off(self, error: StoreTransient) -> float:
+        self._attempts += 1
+        initial, most = self._config.retry_initial_seconds, self._config.retry_max_seconds
+        delay = min(most, initial * 2.0 ** min(self._attempts - 1, 30))
+        if self._attempts in (1, 4) or self._attempts % 20 == 0:
+            log.warning("commit attempt %d failed, trying again: %s", self._attempts, error)
+        self._retry_at = self._clock.monotonic() + delay
+        return delay
+
+
+def _by_session(groups: Sequence[Group]) -> list[tuple[str, list[Group]]]:
+    # sorted is stable: log order within a session is kept.
+    ordered = sorted(groups, key=lambda group: group.session_id)
+    return [(name, list(members)) for name, members in groupby(ordered, lambda g: g.session_id)]
+
+
+def _split(groups: Sequence[Group]) -> list[list[Group]]:
+    """Narrow a refused batch: by session if it holds several, else group by group."""
+    sessions = [members for _, members in _by_session(groups)]
+    return sessions if len(sessions) > 1 else [[group] for group in groups]

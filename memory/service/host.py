@@ -1,0 +1,542 @@
+"""Many sessions in one process: opened on demand under their lease, closed in order.
+
+The host owns the open memories, the committer, the heartbeat and the order of shutdown. It keeps no
+policy of any verb. A session is opened once, however many calls ask for it at the same time; an
+unknown one is created by its first write and never by a read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from memory.engine.config import Config
+from memory.engine.errors import (
+    Forbidden,
+    InvalidArgument,
+    LamboError,
+    LeaseHeld,
+    SessionClosed,
+    SessionExists,
+    SessionNotFound,
+    StoreUnavailable,
+    TooManySessions,
+)
+from memory.engine.graph import Graph
+from memory.engine.limits import RECEIPT_DAYS, RECEIPTS_PER_SESSION
+from memory.engine.mutations import Group
+from memory.engine.ports import (
+    Clock,
+    GraphStore,
+    IdSource,
+    Lease,
+    LeaseRefused,
+    LoadedSession,
+    StoreRejected,
+    StoreTransient,
+)
+from memory.engine.requests import Caller, check_session_name
+from memory.engine.snapshot import load_snapshot
+from memory.engine.times import SECOND, Micros, format_rfc3339
+from memory.service.committer import Settled
+from memory.service.committer_thread import CommitterThread
+from memory.service.memory import Memory, MemoryView, Readers, SessionLink
+from memory.service.replies import Reply
+from memory.service.trial import Trial
+from memory.service.writes import Writes
+
+log = logging.getLogger("lambo.host")
+T = TypeVar("T")
+
+RETENTION_INTERVAL_SECONDS = 3_600.0
+SESSIONS_PER_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CloseReport:
+    """How a shutdown ended. `unsettled` counts writes whose commit was not confirmed."""
+
+    ok: bool
+    unsettled: int
+
+
+@dataclass(slots=True)
+class _Open:
+    memory: Memory
+    lease: Lease
+    confirmed_at: float  # monotonic seconds
+    set_aside: tuple[str, ...]
+
+
+class SessionHost:
+    """All sessions of one process over one store. Use it on one event loop."""
+
+    def __init__(
+        self,
+        store: GraphStore,
+        *,
+        node_id: str,
+        endpoint: str,
+        config: Config,
+        readers: Readers,
+        clock: Clock,
+        ids: IdSource,
+    ) -> None:
+        self._store = store
+        self._node_id = node_id
+        self._endpoint = endpoint
+        self._config = config
+        self._readers = readers
+        self._clock = clock
+        self._ids = ids
+        self._open: dict[str, _Open] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._committer: CommitterThread | None = None
+        self._closing = False
+
+    @property
+    def config(self) -> Config:
+        return self._config
+
+    @property
+    def open_session_ids(self) -> Sequence[str]:
+        return sorted(self._open)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether writes can be acknowledged now."""
+        committer = self._committer
+        return committer is not None and not committer.has_failed and not committer.is_away
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the committer and the heartbeat; sessions open when they are first asked for."""
+        self._committer = CommitterThread(
+            self._store,
+            node_id=self._node_id,
+            config=self._config,
+            clock=self._clock,
+            on_settled=self._on_settled,
+        )
+        self._spawn(self._beat())
+        self._spawn(self._retain())
+
+    async def close(self) -> CloseReport:
+        """Stop accepting, wait for the committer, give the leases back, stop. Idempotent."""
+        if self._closing or self._committer is None:
+            return CloseReport(ok=True, unsettled=0)
+        self._closing = True
+        for entry in self._open.values():
+            entry.memory.begin_close()
+        drained = await self._committer.drain(self._config.close_deadline_seconds)
+        await asyncio.sleep(0)  # let the last settlements, queued by the committer, be delivered
+        unsettled = sum(entry.memory.unsettled_count for entry in self._open.values())
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if drained:
+            await self._release_all()
+        await self._committer.stop()
+        healthy = drained and not self._committer.has_failed
+        return CloseReport(ok=healthy and unsettled == 0, unsettled=unsettled)
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    async def memory(self, session_id: str, *, create: bool) -> Memory:
+        """The open memory of a session. Raises `SessionNotFound` for an unknown one."""
+        check_session_name(session_id)
+        entry = self._open.get(session_id)
+        if entry is None:
+            lock = self._opening.setdefault(session_id, asyncio.Lock())
+            async with lock:
+                entry = self._open.get(session_id) or await self._open_session(session_id, create)
+            if not lock.locked():
+                self._opening.pop(session_id, None)
+        return entry.memory
+
+    async def write(
+        self,
+        session_id: str,
+        act: Callable[[Writes], Awaitable[Reply]],
+        *,
+        create: bool,
+    ) -> Reply:
+        """Carry out a write, creating its session with `create` if it is the first.
+
+        The first write of a session is tried on an empty graph before the session is made, so that
+        a refused one leaves nothing. A session put away in between is opened again, once.
+        """
+        check_session_name(session_id)
+        if session_id not in self._open and await self._find(session_id) is None:
+            if not create:
+                raise _not_found(session_id)
+            await act(Trial(session_id, config=self._config))
+        memory = await self.memory(session_id, create=create)
+        try:
+            return await act(memory)
+        except SessionClosed:
+            if self._closing:
+                raise
+            return await act(await self.memory(session_id, create=create))
+
+    async def view(self, session_id: str) -> MemoryView:
+        """The memory to ask questions of; an unknown session is empty and stays unknown."""
+        check_session_name(session_id)
+        if session_id not in self._open and await self._find(session_id) is None:
+            empty = Graph(session_id, self._clock.now())
+            return MemoryView(empty, readers=self._readers, clock=self._clock)
+        try:
+            return await self.memory(session_id, create=False)
+        except SessionNotFound:  # deleted in between
+            empty = Graph(session_id, self._clock.now())
+            return MemoryView(empty, readers=self._readers, clock=self._clock)
+
+    async def create_session(self, session_id: str, caller: Caller) -> Reply:
+        """Make a session; raises `SessionExists`."""
+        check_session_name(session_id)
+        if session_id in self._open or await self._find(session_id) is not None:
+            raise SessionExists(f"session '{session_id}' exists already", session=session_id)
+        await self.memory(session_id, create=True)
+        log.info("session %r created by %r", session_id, caller.agent_id)
+        return _session_reply(f"created session '{session_id}'", session=session_id, created=True)
+
+    async def list_sessions(self, *, after: str = "", limit: int = SESSIONS_PER_PAGE) -> Reply:
+        """Sessions by name, at most `limit` (1-200) after a name; `next` asks for the rest."""
+        if not 1 <= limit <= SESSIONS_PER_PAGE:
+            raise InvalidArgument("limit", f"limit must be in 1..={SESSIONS_PER_PAGE}")
+        found = await self._read(
+            lambda: self._store.list_sessions(after=after, limit=limit + 1), "the session list"
+        )
+        page = found[:limit]
+        rows = [
+            {
+                "session": info.session_id,
+                "created_at": format_rfc3339(info.created_at),
+                "match_strategy": info.match_strategy,
+                "open": info.session_id in self._open,
+            }
+            for info in page
+        ]
+        text = "\n".join(f"{row['session']}  {row['created_at']}" for row in rows)
+        following = page[-1].session_id if len(found) > limit else None
+        return _session_reply(text or "no sessions", sessions=rows, next=following)
+
+    async def close_session(self, session_id: str, caller: Caller) -> Reply:
+        """Put an open session away: everything committed, its lease given back."""
+        check_session_name(session_id)
+        if session_id not in self._open:
+            if await self._find(session_id) is None:
+                raise _not_found(session_id)
+            return _session_reply(
+                f"session '{session_id}' is not open", session=session_id, closed=False
+            )
+        await self._put_away(session_id)
+        log.info("session %r closed by %r", session_id, caller.agent_id)
+        return _session_reply(f"closed session '{session_id}'", session=session_id, closed=True)
+
+    async def delete_session(self, session_id: str, confirm: str, caller: Caller) -> Reply:
+        """Remove a session for good. `confirm` must repeat its name; operators only."""
+        if not caller.is_operator:
+            raise Forbidden("deleting a session needs the operator's secret")
+        check_session_name(session_id)
+        if confirm != session_id:
+            raise InvalidArgument("confirm", "confirm must repeat the session's name")
+        if session_id not in self._open and await self._find(session_id) is None:
+            raise _not_found(session_id)
+        await self.memory(session_id, create=False)
+        entry = self._open[session_id]
+        await self._drain(entry)
+        committer = self._running()
+        committer_state = committer.committer
+
+        def delete() -> dict[str, int]:
+            committer_state.detach(session_id)
+            counts = self._store.delete_session(
+                session_id, node_id=self._node_id, token=entry.lease.token
+            )
+            return dict(counts)
+
+        try:
+            counts = await committer.run(delete)
+        finally:
+            self._open.pop(session_id, None)
+        log.warning("session %r deleted by %r: %s", session_id, caller.agent_id, counts)
+        return _session_reply(
+            f"deleted session '{session_id}': {counts.get('concept', 0)} concepts",
+            session=session_id,
+            deleted=counts,
+        )
+
+    # -- opening and putting away -----------------------------------------------------------------
+
+    async def _open_session(self, session_id: str, create: bool) -> _Open:
+        if self._closing:
+            raise SessionClosed("the server is shutting down")
+        await self._make_room()
+        lease = await self._acquire(session_id, create)
+        loaded, graph = await self._load(session_id)
+        for sentence in loaded.set_aside:
+            log.error("session %r: %s", session_id, sentence)
+        lease = Lease(session_id, lease.node_id, lease.token, loaded.position)
+        committer = self._running()
+        await committer.run(lambda: committer.committer.attach(lease))
+        memory = Memory(
+            graph,
+            position=loaded.position,
+            receipt_digests=dict(loaded.receipt_digests),
+            link=_Link(self, session_id),
+            store=self._store,
+            config=self._config,
+            readers=self._readers,
+            clock=self._clock,
+            ids=self._ids,
+        )
+        entry = _Open(memory, lease, self._clock.monotonic(), loaded.set_aside)
+        self._open[session_id] = entry
+        # What was loaded lives as long as the session: no collection need walk it again.
+        gc.freeze()
+        return entry
+
+    async def _acquire(self, session_id: str, create: bool) -> Lease:
+        def acquire() -> Lease | LeaseRefused | None:
+            return self._store.acquire_lease(
+                session_id,
+                node_id=self._node_id,
+                endpoint=self._endpoint,
+                ttl_seconds=self._config.lease_ttl_seconds,
+                create=create,
+                match_strategy=str(self._config.match_strategy),
+                created_at=self._clock.now(),
+            )
+
+        answer = await self._on_committer(acquire, "the lease")
+        if answer is None:
+            raise _not_found(session_id)
+        if isinstance(answer, LeaseRefused):
+            raise LeaseHeld(
+                f"session '{session_id}' is written by another server ({answer.endpoint})",
+                retry_after_seconds=max(1.0, answer.expires_in_seconds),
+                session=session_id,
+                holder=answer.endpoint,
+            )
+        return answer
+
+    async def _load(self, session_id: str) -> tuple[LoadedSession, Graph]:
+        def load() -> tuple[LoadedSession, Graph] | None:
+            loaded = self._store.load_session(session_id)
+            return None if loaded is None else (loaded, load_snapshot(loaded.snapshot))
+
+        result = await self._read(load, "the session")
+        if result is None:
+            raise _not_found(session_id)
+        return result
+
+    async def _make_room(self) -> None:
+        """Put the least recently used sessions away until one more fits."""
+        while len(self._open) >= self._config.open_sessions_max:
+            idle = [
+                (entry.memory.last_used, name)
+                for name, entry in self._open.items()
+                if entry.memory.unsettled_count == 0
+            ]
+            if not idle:
+                raise TooManySessions(
+                    f"all {self._config.open_sessions_max} open sessions are busy",
+                    retry_after_seconds=1.0,
+                )
+            await self._put_away(min(idle)[1])
+
+    async def _put_away(self, session_id: str) -> None:
+        entry = self._open[session_id]
+        await self._drain(entry)
+        if self._open.get(session_id) is not entry:
+            return
+        committer = self._running()
+        lease = entry.lease
+
+        def release() -> None:
+            committer.committer.detach(session_id)
+            self._store.release_lease(session_id, node_id=self._node_id, token=lease.token)
+
+        del self._open[session_id]
+        await self._on_committer(release, "the lease")
+
+    async def _drain(self, entry: _Open) -> None:
+        """Refuse new writes to a session and wait until none of it is unsettled."""
+        entry.memory.begin_close()
+        if entry.memory.unsettled_count:
+            await self._running().drain(self._config.close_deadline_seconds)
+            await asyncio.sleep(0)
+        if entry.memory.unsettled_count:
+            entry.memory.resume()
+            raise StoreUnavailable(
+                f"{entry.memory.unsettled_count} writes of the session are not committed yet",
+                retry_after_seconds=self._config.away_after_seconds,
+            )
+
+    async def _release_all(self) -> None:
+        held = [entry.lease for entry in self._open.values() if not entry.memory.is_fenced]
+
+        def release() -> None:
+            for lease in held:
+                self._store.release_lease(
+                    lease.session_id, node_id=self._node_id, token=lease.token
+                )
+
+        try:
+            async with asyncio.timeout(2.0):
+                await self._on_committer(release, "the leases")
+        except (LamboError, TimeoutError) as error:
+            # Everything is committed; an unreleased lease only makes others wait for its expiry.
+            log.warning("leases not given back, they expire by themselves: %s", error)
+
+    # -- upkeep -----------------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        """Renew the leases of all sessions in one statement, at each heartbeat."""
+        while True:
+            await asyncio.sleep(self._config.heartbeat_seconds)
+            await self.renew_leases()
+
+    async def renew_leases(self) -> None:
+        """One heartbeat; a store that does not answer leaves the leases unconfirmed."""
+        tokens = {name: entry.lease.token for name, entry in self._open.items()}
+        if not tokens:
+            return
+        asked_at = self._clock.monotonic()
+        try:
+            lost = await self._on_committer(
+                lambda: self._store.renew_leases(
+                    tokens, node_id=self._node_id, ttl_seconds=self._config.lease_ttl_seconds
+                ),
+                "the leases",
+            )
+        except StoreUnavailable as error:
+            log.warning("heartbeat failed: %s", error)
+            return
+        for name, token in tokens.items():
+            entry = self._open.get(name)
+            if entry is None or entry.lease.token != token:
+                continue
+            if name in lost:
+                log.error("session %r was taken over by another server", name)
+                entry.memory.on_lease_lost()
+            else:
+                entry.confirmed_at = asked_at
+
+    async def _retain(self) -> None:
+        """Drop receipts past their time, now and then."""
+        while True:
+            await asyncio.sleep(RETENTION_INTERVAL_SECONDS)
+            before = self._clock.now() - RECEIPT_DAYS * 86_400 * SECOND
+            try:
+                await self._on_committer(partial(self._prune_receipts, before), "the receipts")
+            except StoreUnavailable as error:
+                log.warning("receipts not pruned, next try in an hour: %s", error)
+
+    def _prune_receipts(self, before: Micros) -> int:
+        return self._store.prune_receipts(before=before, keep_per_session=RECEIPTS_PER_SESSION)
+
+    def _on_settled(self, settled: Sequence[Settled]) -> None:
+        for item in settled:
+            entry = self._open.get(item.group.session_id)
+            if entry is not None:
+                entry.confirmed_at = item.settled_at
+                entry.memory.on_settled(item)
+
+    async def _reload(self, memory: Memory) -> None:
+        """Replace a session's graph by what the store holds, after a rejected group."""
+        session_id = memory.graph.session_id
+        delay = self._config.retry_initial_seconds
+        while True:
+            entry = self._open.get(session_id)
+            if entry is None or entry.memory is not memory:
+                return
+            try:
+                loaded, graph = await self._load(session_id)
+                break
+            except LamboError as error:
+                log.error("session %r cannot be reloaded yet: %s", session_id, error)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, self._config.retry_max_seconds)
+        lease = Lease(session_id, self._node_id, entry.lease.token, loaded.position)
+        committer = self._running()
+        await committer.run(lambda: committer.committer.attach(lease))
+        memory.on_reloaded(graph, loaded.position, dict(loaded.receipt_digests))
+        log.warning("session %r reloaded at position %d", session_id, loaded.position)
+
+    # -- plumbing ---------------------------------------------------------------------------------
+
+    async def _find(self, session_id: str) -> object | None:
+        return await self._read(lambda: self._store.find_session(session_id), "the session")
+
+    async def _read(self, job: Callable[[], T], what: str) -> T:
+        """A blocking read on a worker thread; a store that is away is the caller's to retry."""
+        try:
+            return await asyncio.to_thread(job)
+        except StoreTransient as error:
+            raise _unavailable(what) from error
+
+    async def _on_committer(self, job: Callable[[], T], what: str) -> T:
+        try:
+            return await self._running().run(job)
+        except (StoreTransient, StoreRejected) as error:
+            log.warning("the store failed on %s: %s", what, error)
+            raise _unavailable(what) from error
+
+    def _running(self) -> CommitterThread:
+        assert self._committer is not None, "SessionHost.start was not awaited"
+        return self._committer
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Link(SessionLink):
+    """A memory's way back to its host."""
+
+    def __init__(self, host: SessionHost, session_id: str) -> None:
+        self._host = host
+        self._session_id = session_id
+
+    def submit(self, group: Group) -> None:
+        self._host._running().submit(group)
+
+    @property
+    def is_away(self) -> bool:
+        committer = self._host._running()
+        return committer.is_away or committer.has_failed
+
+    @property
+    def lease_age_seconds(self) -> float:
+        entry = self._host._open.get(self._session_id)
+        return 0.0 if entry is None else self._host._clock.monotonic() - entry.confirmed_at
+
+    def request_reload(self, memory: Memory) -> None:
+        self._host._spawn(self._host._reload(memory))
+
+    def forget(self, memory: Memory) -> None:
+        entry = self._host._open.get(self._session_id)
+        if entry is not None and entry.memory is memory:
+            del self._host._open[self._session_id]
+
+
+def _not_found(session_id: str) -> SessionNotFound:
+    return SessionNotFound(f"no session '{session_id}'", session=session_id)
+
+
+def _unavailable(what: str) -> StoreUnavailable:
+    return StoreUnavailable(f"the store did not answer for {what}", retry_after_seconds=1.0)
+
+
+def _session_reply(text: str, **structured: Any) -> Reply:
+    return Reply(text, {"summary": text.partition("\n")[0], **structured, "warnings": []})

@@ -1,0 +1,483 @@
+"""One session's memory: the in-process API that every surface and embedding program calls.
+
+A `MemoryView` answers questions from a graph. A `Memory` adds writes: each is planned and applied
+to the RAM graph in one synchronous step on the event loop, queued as one group for the committer,
+and answered when the mode says so. Between the step's checks and its effect nothing is awaited, so
+no premise can go stale and no write is refused because another ran beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Protocol
+
+from memory.engine.config import Config, Durability
+from memory.engine.draft import Plan
+from memory.engine.errors import (
+    IdempotencyConflict,
+    LamboError,
+    LeaseLost,
+    OutcomeUnknown,
+    ReceiptNotFound,
+    RejectedByStore,
+    SessionClosed,
+    SessionReloaded,
+    StoreFault,
+    StoreRewound,
+    StoreUnavailable,
+)
+from memory.engine.graph import Graph
+from memory.engine.limits import BACKLOG_MUTATIONS, RECEIPTS_PER_SESSION
+from memory.engine.mutations import Call, Group, Receipt
+from memory.engine.ports import Clock, GraphStore, IdSource
+from memory.engine.requests import Caller, InspectRequest, RecallRequest
+from memory.engine.times import Micros
+from memory.service.committer import Outcome, Settled
+from memory.service.replies import Answer, Reply
+from memory.service.stats import SessionStats, count_graph
+from memory.service.writes import R, Writes
+
+log = logging.getLogger("lambo.memory")
+
+FAULTS_MAX = 3
+"""Rejected groups in a row after which a session's writes stop."""
+RELOAD_WAIT_SECONDS = 10.0
+ANSWER_RETRY_SECONDS = 1.0
+Scope = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """How questions are answered; wired once, so that the service knows neither recall nor canon.
+
+    Each takes the graph, the request and the instant of asking.
+    """
+
+    recall: Callable[[Graph, RecallRequest, Micros], Answer]
+    inspect: Callable[[Graph, InspectRequest, Micros], Answer]
+    saints: Callable[[Graph], Answer]
+
+
+class MemoryView:
+    """Questions to a graph. They write nothing and create nothing."""
+
+    def __init__(self, graph: Graph, *, readers: Readers, clock: Clock) -> None:
+        self.graph = graph
+        self._readers = readers
+        self._clock = clock
+
+    async def recall(self, request: RecallRequest) -> Reply:
+        """What the session knows that answers a question."""
+        return self._warn(Reply.of(self._readers.recall(self.graph, request, self._clock.now())))
+
+    async def inspect(self, request: InspectRequest) -> Reply:
+        """One concept and what stands around it."""
+        return self._warn(Reply.of(self._readers.inspect(self.graph, request, self._clock.now())))
+
+    async def saints(self) -> Reply:
+        """The canonical concepts."""
+        return self._warn(Reply.of(self._readers.saints(self.graph)))
+
+    async def stats(self) -> Reply:
+        """Counts and health."""
+        return self._warn(Reply.of(self._stats()))
+
+    async def receipt(self, key: str, *, agent_id: str) -> Reply:
+        """How a write under an idempotency key ended."""
+        raise ReceiptNotFound(f"no receipt under that key for agent '{agent_id}'", key=key)
+
+    def _stats(self) -> SessionStats:
+        return SessionStats(session_id=self.graph.session_id, counts=count_graph(self.graph))
+
+    def _warn(self, reply: Reply) -> Reply:
+        warnings = self._warnings()
+        if warnings:
+            reply.structured["warnings"] = [*reply.structured["warnings"], *warnings]
+        return reply
+
+    def _warnings(self) -> list[str]:
+        return []
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A write that is applied to the RAM graph and not yet settled."""
+
+    group: Group
+    since: float  # monotonic seconds
+    outcome: asyncio.Future[Outcome]
+    reply: Reply
+
+
+class SessionLink(Protocol):
+    """What a `Memory` needs of its host: the committer's queue and the way to a fresh graph."""
+
+    def submit(self, group: Group) -> None: ...
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the store does not answer now."""
+
+    @property
+    def lease_age_seconds(self) -> float:
+        """Seconds since the lease was last confirmed by the store."""
+
+    def request_reload(self, memory: Memory) -> None:
+        """Start replacing the graph by what the store holds; `on_reloaded` follows."""
+
+    def forget(self, memory: Memory) -> None:
+        """Drop this memory: the session is no longer ours."""
+
+
+class Memory(MemoryView, Writes):
+    """An open session under our lease. Made by `SessionHost.memory`, never directly."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        position: int,
+        receipt_digests: dict[Scope, str],
+        link: SessionLink,
+        store: GraphStore,
+        config: Config,
+        readers: Readers,
+        clock: Clock,
+        ids: IdSource,
+    ) -> None:
+        MemoryView.__init__(self, graph, readers=readers, clock=clock)
+        Writes.__init__(self, graph, config=config, ids=ids)
+        self._link = link
+        self._store = store
+        self._position = position  # of the newest group applied to the RAM graph
+        self._digests = OrderedDict(receipt_digests)
+        self._in_flight: dict[Scope, _Pending] = {}
+        self._pending: OrderedDict[int, _Pending] = OrderedDict()
+        self._pending_mutations = 0
+        self._faults_in_row = 0
+        self._ready = asyncio.Event()
+        self._ready.set()
+        self._fence: LamboError | None = None
+        self._closing = False
+        self.last_used = clock.monotonic()
+
+    async def receipt(self, key: str, *, agent_id: str) -> Reply:
+        """How a write under a key ended: `applied` (not yet committed) or `committed`."""
+        scope = (agent_id, key)
+        pending = self._in_flight.get(scope)
+        if pending is not None:
+            return _receipt_reply(key, "applied", pending.reply)
+        stored = await asyncio.to_thread(
+            self._store.find_receipt, self.graph.session_id, agent_id, key
+        )
+        if stored is None:
+            return await MemoryView.receipt(self, key, agent_id=agent_id)
+        return _receipt_reply(key, "committed", _replay(stored))
+
+    async def _write(
+        self,
+        verb: str,
+        request: object,
+        caller: Caller,
+        make_plan: Callable[[Micros], Plan[R]],
+    ) -> Reply:
+        """The one way into the graph: answer from a receipt, or plan, apply, queue and wait."""
+        self.last_used = self._clock.monotonic()
+        arguments = _arguments_json(request)
+        key = caller.key or self._ids.next_id()
+        digest = hashlib.sha256(f"{verb}\n{arguments}".encode()).hexdigest()
+        call = Call(verb, caller.agent_id, key, digest, arguments)
+        if caller.key is not None:
+            known = await self._known_reply(call)
+            if known is not None:
+                return known
+        if not self._ready.is_set():
+            await self._until_reloaded()
+        self._check_writable()
+        # From here to the end of `_apply` nothing is awaited.
+        now = self._clock.now()
+        plan = make_plan(now)
+        if not plan.mutations:
+            return Reply.of(plan.result, key=key)
+        pending = self._apply(call, plan, now)
+        if self._config.durability is Durability.BEHIND:
+            return pending.reply
+        return await self._settled(pending)
+
+    async def _known_reply(self, call: Call) -> Reply | None:
+        """The answer of an earlier request under this key, or None if there was none.
+
+        A key in flight waits for its first request. Raises `IdempotencyConflict` for another body.
+        """
+        scope = (call.agent_id, call.key)
+        pending = self._in_flight.get(scope)
+        if pending is not None:
+            assert pending.group.call is not None
+            _check_same(pending.group.call.digest, call)
+            if self._config.durability is Durability.BEHIND:
+                return _replayed(pending.reply)
+            return _replayed(await self._settled(pending))
+        digest = self._digests.get(scope)
+        if digest is None:
+            return None
+        _check_same(digest, call)
+        try:
+            stored = await asyncio.to_thread(
+                self._store.find_receipt, self.graph.session_id, *scope
+            )
+        except Exception as error:
+            raise StoreUnavailable(
+                "the store did not answer for an earlier request under this key",
+                retry_after_seconds=ANSWER_RETRY_SECONDS,
+            ) from error
+        if stored is None:  # kept for a limited time: the key is free again
+            self._digests.pop(scope, None)
+            return None
+        return _replay(stored)
+
+    def _check_writable(self) -> None:
+        if self._fence is not None:
+            raise self._fence
+        if self._closing:
+            raise SessionClosed(
+                f"session '{self.graph.session_id}' is being put away; ask again",
+                retry_after_seconds=ANSWER_RETRY_SECONDS,
+            )
+        if self._link.is_away:
+            raise StoreUnavailable(
+                "the store does not answer; nothing of this write was kept, reads go on",
+                retry_after_seconds=self._config.away_after_seconds,
+            )
+        if self._pending_mutations > BACKLOG_MUTATIONS:
+            raise StoreUnavailable(
+                f"{self._pending_mutations} mutations wait for the store, over the limit of "
+                f"{BACKLOG_MUTATIONS}; nothing of this write was kept",
+                retry_after_seconds=ANSWER_RETRY_SECONDS,
+            )
+
+    def _apply(self, call: Call, plan: Plan[R], now: Micros) -> _Pending:
+        """Carry the plan out in RAM and queue its group."""
+        reply = Reply.of(plan.result, key=call.key)
+        self._position += 1
+        receipt = Receipt(
+            agent_id=call.agent_id,
+            key=call.key,
+            verb=call.verb,
+            digest=call.digest,
+            reply={"text": reply.text, "structured": reply.structured},
+            position=self._position,
+            created_at=now,
+        )
+        group = Group(
+            session_id=self.graph.session_id,
+            position=self._position,
+            mutations=plan.mutations,
+            created_at=now,
+            call=call,
+            receipt=receipt,
+            byte_count=200 * len(plan.mutations) + 3 * len(call.arguments),
+        )
+        self.graph.apply_all(plan.mutations)
+        pending = _Pending(
+            group, self._clock.monotonic(), asyncio.get_running_loop().create_future(), reply
+        )
+        self._pending[group.position] = pending
+        self._pending_mutations += len(group.mutations)
+        self._in_flight[(call.agent_id, call.key)] = pending
+        self._link.submit(group)
+        return pending
+
+    async def _settled(self, pending: _Pending) -> Reply:
+        """Wait for the store's word on a group, and turn it into a reply or an error."""
+        if not pending.outcome.done():
+            await asyncio.wait(
+                [pending.outcome], timeout=self._config.outcome_unknown_after_seconds
+            )
+        key = pending.reply.key
+        if not pending.outcome.done():
+            raise OutcomeUnknown(
+                "the write is applied but the store has not confirmed it; ask for its receipt, or "
+                "send the same request again under the same key",
+                idempotency_key=key,
+                retry_after_seconds=self._config.away_after_seconds,
+            )
+        match pending.outcome.result():
+            case Outcome.COMMITTED:
+                return pending.reply
+            case Outcome.REJECTED:
+                raise RejectedByStore(
+                    "the store refused this write; nothing of it was kept, and the call was set "
+                    "aside as a dead letter",
+                    idempotency_key=key,
+                )
+            case Outcome.DROPPED:
+                raise SessionReloaded(
+                    "an earlier write of this session was refused by the store; nothing of this "
+                    "one was stored, send it again",
+                    idempotency_key=key,
+                    retry_after_seconds=ANSWER_RETRY_SECONDS,
+                )
+            case Outcome.LOST:
+                raise self._lease_lost(key)
+            case Outcome.REWOUND:
+                raise self._rewound()
+
+    async def _until_reloaded(self) -> None:
+        try:
+            async with asyncio.timeout(RELOAD_WAIT_SECONDS):
+                await self._ready.wait()
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                "the session is being reloaded from the store; nothing of this write was kept",
+                retry_after_seconds=ANSWER_RETRY_SECONDS,
+            ) from error
+
+    # -- what the host tells ----------------------------------------------------------------------
+
+    def on_settled(self, settled: Settled) -> None:
+        """Take the store's word on one group."""
+        pending = self._pending.pop(settled.group.position, None)
+        if pending is None or pending.group is not settled.group:
+            return
+        self._pending_mutations -= len(settled.group.mutations)
+        call = settled.group.call
+        if call is not None:
+            scope = (call.agent_id, call.key)
+            self._in_flight.pop(scope, None)
+            if settled.outcome is Outcome.COMMITTED:
+                self._remember(scope, call.digest)
+        if not pending.outcome.done():
+            pending.outcome.set_result(settled.outcome)
+        match settled.outcome:
+            case Outcome.COMMITTED:
+                self._faults_in_row = 0
+            case Outcome.REJECTED:
+                self._faults_in_row += 1
+                self._ready.clear()
+                self._link.request_reload(self)
+            case Outcome.LOST:
+                self._shut(self._lease_lost(None))
+            case Outcome.REWOUND:
+                self._shut(self._rewound())
+            case Outcome.DROPPED:
+                pass  # the rejection before it asked for the reload
+
+    def on_reloaded(self, graph: Graph, position: int, receipt_digests: dict[Scope, str]) -> None:
+        """Swap in what the store holds; waiting writes go on."""
+        self.graph = graph
+        self._position = position
+        self._digests = OrderedDict(receipt_digests)
+        if self._faults_in_row >= FAULTS_MAX:
+            self._fence = StoreFault(
+                f"the store refused {FAULTS_MAX} writes of session '{graph.session_id}' in a row; "
+                "writes stopped until an operator looks at the dead letters and closes the session"
+            )
+        self._ready.set()
+
+    def on_lease_lost(self) -> None:
+        """Another node holds the session: drop what is in RAM."""
+        self._shut(self._lease_lost(None))
+
+    def begin_close(self) -> None:
+        """Refuse new writes; those applied go on to be committed."""
+        self._closing = True
+
+    def resume(self) -> None:
+        """Take writes again: putting the session away did not succeed."""
+        self._closing = False
+
+    @property
+    def is_fenced(self) -> bool:
+        return self._fence is not None
+
+    @property
+    def unsettled_count(self) -> int:
+        """Writes applied and not yet settled."""
+        return len(self._pending)
+
+    def _remember(self, scope: Scope, digest: str) -> None:
+        self._digests[scope] = digest
+        if len(self._digests) > RECEIPTS_PER_SESSION:
+            self._digests.popitem(last=False)
+
+    def _shut(self, fence: LamboError) -> None:
+        if self._fence is None:
+            self._fence = fence
+        self._ready.set()
+        if isinstance(fence, LeaseLost):
+            self._link.forget(self)
+
+    def _lease_lost(self, key: str | None) -> LeaseLost:
+        named = {} if key is None else {"idempotency_key": key}
+        return LeaseLost(
+            f"another server took session '{self.graph.session_id}' over; nothing was stored",
+            retry_after_seconds=ANSWER_RETRY_SECONDS,
+            **named,
+        )
+
+    def _rewound(self) -> StoreRewound:
+        return StoreRewound(
+            f"the store of session '{self.graph.session_id}' is older than what was acknowledged; "
+            "its writes are stopped"
+        )
+
+    def _stats(self) -> SessionStats:
+        oldest = next(iter(self._pending.values()), None)
+        lag = 0.0 if oldest is None else self._clock.monotonic() - oldest.since
+        return SessionStats(
+            session_id=self.graph.session_id,
+            counts=count_graph(self.graph),
+            durability=str(self._config.durability),
+            flush_lag_ms=round(lag * 1000),
+            flush_depth=self._pending_mutations,
+            degraded=self._link.is_away,
+            position=self._position,
+        )
+
+    def _warnings(self) -> list[str]:
+        warnings = []
+        if self._link.is_away and self._pending_mutations:
+            warnings.append(f"{len(self._pending)} writes not committed: the store does not answer")
+        if self._link.lease_age_seconds > self._config.lease_ttl_seconds:
+            warnings.append("lease unconfirmed: another server may hold newer memories")
+        if self._fence is not None:
+            warnings.append(f"writes are stopped: {self._fence.message}")
+        return warnings
+
+
+def _arguments_json(request: object) -> str:
+    """A request record as JSON text; equal requests give equal text."""
+    return json.dumps(request, default=_as_json, ensure_ascii=False, separators=(",", ":"))
+
+
+def _as_json(value: object) -> Any:
+    assert is_dataclass(value)
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _check_same(digest: str, call: Call) -> None:
+    if digest != call.digest:
+        raise IdempotencyConflict(
+            "this idempotency key was used for another request; use a new key",
+            idempotency_key=call.key,
+        )
+
+
+def _replay(stored: Receipt) -> Reply:
+    reply = stored.reply
+    return Reply(reply["text"], reply["structured"], stored.key, replayed=True)
+
+
+def _replayed(reply: Reply) -> Reply:
+    return Reply(reply.text, reply.structured, reply.key, replayed=True)
+
+
+def _receipt_reply(key: str, state: str, reply: Reply) -> Reply:
+    structured = {"key": key, "state": state, "reply": reply.structured, "warnings": []}
+    return Reply(f"{state}: {reply.text}", structured, key)

@@ -1,0 +1,101 @@
+"""Counts and health of a session, as every surface shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import memory.engine.rules as rules
+from memory.engine.columns import Columns
+from memory.engine.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCounts:
+    """How much a graph holds. Types with a count of 0 are left out."""
+
+    interactions: int = 0
+    concepts: int = 0
+    edges: int = 0
+    epoch: int = 0
+    concepts_by_type: dict[str, int] = field(default_factory=dict)
+    concepts_by_status: dict[str, int] = field(default_factory=dict)
+    edges_by_type: dict[str, int] = field(default_factory=dict)
+
+
+def count_graph(graph: Graph) -> GraphCounts:
+    """Count by type and status; a few vector operations, whatever the size."""
+    return GraphCounts(
+        interactions=graph.interaction_count,
+        concepts=graph.concept_count,
+        edges=graph.edge_count,
+        epoch=graph.epoch,
+        concepts_by_type=_count(graph.concepts, "type", [str(kind) for kind in rules.TYPES]),
+        concepts_by_status=_count(graph.concepts, "status", [str(s) for s in rules.STATUSES]),
+        edges_by_type=_count(graph.edges, "type", [str(kind) for kind in rules.EDGE_TYPES]),
+    )
+
+
+def _count(columns: Columns, name: str, labels: list[str]) -> dict[str, int]:
+    counts = columns.count_codes(name, len(labels))
+    return {label: count for label, count in zip(labels, counts, strict=True) if count}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStats:
+    """What `stats` answers.
+
+    `flush_lag_ms` is the age of the oldest uncommitted write, `flush_depth` the number of
+    uncommitted mutations; `degraded` says that the store does not answer. `position` is the newest
+    place in the session's log.
+    """
+
+    session_id: str
+    counts: GraphCounts
+    durability: str | None = None
+    flush_lag_ms: int = 0
+    flush_depth: int = 0
+    degraded: bool = False
+    position: int = 0
+
+    @property
+    def text(self) -> str:
+        counts = self.counts
+        health = "store away" if self.degraded else "healthy"
+        lines = [
+            f"session '{self.session_id}': {counts.concepts} concepts, {counts.edges} edges, "
+            f"{counts.interactions} interactions",
+            f"durability {self.durability or 'n/a'}, {health}, flush lag {self.flush_lag_ms} ms, "
+            f"{self.flush_depth} mutations uncommitted",
+        ]
+        for title, table in (
+            ("concepts", counts.concepts_by_type),
+            ("status", counts.concepts_by_status),
+            ("edges", counts.edges_by_type),
+        ):
+            if table:
+                shown = ", ".join(f"{name} {count}" for name, count in table.items())
+                lines.append(f"{title}: {shown}")
+        return "\n".join(lines)
+
+    def as_wire(self) -> dict[str, Any]:
+        counts = self.counts
+        return {
+            "summary": self.text.partition("\n")[0],
+            "session": self.session_id,
+            "interaction_count": counts.interactions,
+            "concept_count": counts.concepts,
+            "edge_count": counts.edges,
+            "node_count": counts.interactions + counts.concepts,
+            "canonical_count": counts.concepts_by_status.get("Canonical", 0),
+            "concepts_by_type": counts.concepts_by_type,
+            "concepts_by_status": counts.concepts_by_status,
+            "edges_by_type": counts.edges_by_type,
+            "epoch": counts.epoch,
+            "position": self.position,
+            "durability": self.durability,
+            "flush_lag_ms": self.flush_lag_ms,
+            "flush_depth": self.flush_depth,
+            "degraded": self.degraded,
+            "warnings": [],
+        }

@@ -1,0 +1,134 @@
+"""The write verbs, each one plan: what every memory, real or tried out, can be told.
+
+A subclass decides in `_write` what becomes of a plan.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
+
+from memory.engine.actions import plan_action
+from memory.engine.config import Config
+from memory.engine.demote import plan_demote
+from memory.engine.derive import plan_derive
+from memory.engine.draft import Plan, Stamp
+from memory.engine.goals import plan_root_goal, plan_synonym
+from memory.engine.graph import Graph
+from memory.engine.ports import IdSource
+from memory.engine.requests import (
+    ActionRequest,
+    Caller,
+    DemoteRequest,
+    DeriveRequest,
+    ReleaseRequest,
+    ReserveRequest,
+    RetractRequest,
+    RootGoalRequest,
+    SynonymRequest,
+)
+from memory.engine.reservations import plan_release, plan_reserve
+from memory.engine.retract import plan_retract
+from memory.engine.times import Micros
+from memory.service.replies import Answer, Reply
+
+R = TypeVar("R", bound=Answer)
+
+
+class Writes(ABC):
+    """What can be written to a graph."""
+
+    def __init__(self, graph: Graph, *, config: Config, ids: IdSource) -> None:
+        self.graph = graph
+        self._config = config
+        self._ids = ids
+
+    async def derive(self, request: DeriveRequest, caller: Caller) -> Reply:
+        """Remember statements; matched ones gain a derivation, new ones are created."""
+        most = self._config.max_cooccurrence_per_derive
+        return await self._write(
+            "derive",
+            request,
+            caller,
+            lambda now: plan_derive(
+                self.graph,
+                request,
+                self._stamp(caller, now, request.event_time),
+                co_occurrence_max=most,
+            ),
+        )
+
+    async def record_action(self, request: ActionRequest, caller: Caller) -> Reply:
+        """Remember an act, what it produced or modified and what it rests on."""
+        return await self._write(
+            "record-action",
+            request,
+            caller,
+            lambda now: plan_action(
+                self.graph, request, self._stamp(caller, now, request.event_time)
+            ),
+        )
+
+    async def demote(self, request: DemoteRequest, caller: Caller) -> Reply:
+        """Keep a chunk of overflowing context as observations."""
+        return await self._write(
+            "demote",
+            request,
+            caller,
+            lambda now: plan_demote(self.graph, request, self._stamp(caller, now, None)),
+        )
+
+    async def reserve(self, request: ReserveRequest, caller: Caller) -> Reply:
+        """Take or extend a soft lock."""
+        return await self._write(
+            "reserve",
+            request,
+            caller,
+            lambda now: plan_reserve(self.graph, request, agent_id=caller.agent_id, now=now),
+        )
+
+    async def release(self, request: ReleaseRequest, caller: Caller) -> Reply:
+        """Give a soft lock back."""
+        return await self._write(
+            "release",
+            request,
+            caller,
+            lambda now: plan_release(self.graph, request, agent_id=caller.agent_id, now=now),
+        )
+
+    async def retract(self, request: RetractRequest, caller: Caller) -> Reply:
+        """Remove a concept, or report what would go."""
+        return await self._write(
+            "retract", request, caller, lambda now: plan_retract(self.graph, request)
+        )
+
+    async def set_root_goal(self, request: RootGoalRequest, caller: Caller) -> Reply:
+        """Say what the session is for."""
+        return await self._write(
+            "root-goal",
+            request,
+            caller,
+            lambda now: plan_root_goal(
+                self.graph, request, actor=caller.agent_id, now=now, ids=self._ids
+            ),
+        )
+
+    async def declare_synonym(self, request: SynonymRequest, caller: Caller) -> Reply:
+        """Read one spelling as another from now on."""
+        return await self._write(
+            "synonym", request, caller, lambda now: plan_synonym(self.graph, request)
+        )
+
+    def _stamp(self, caller: Caller, now: Micros, event_time: Micros | None) -> Stamp:
+        return Stamp(caller.agent_id, now, self._ids, event_time)
+
+    @abstractmethod
+    async def _write(
+        self,
+        verb: str,
+        request: object,
+        caller: Caller,
+        make_plan: Callable[[Micros], Plan[R]],
+    ) -> Reply:
+        """Carry out a write: `make_plan` takes the instant and may raise; then nothing is done."""
