@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from memory.engine.columns import NO_TIME, Columns
+from memory.engine.concept_table import ConceptTable, time_cell
+from memory.engine.edge_table import EdgeTable, pack_key
 from memory.engine.errors import InvalidSnapshot
 from memory.engine.inverted_index import InvertedIndex
 from memory.engine.mutations import (
@@ -34,16 +35,7 @@ from memory.engine.mutations import (
     PutSynonym,
     SetRootGoal,
 )
-from memory.engine.rules import (
-    EDGE_TYPE_CODE,
-    EDGE_TYPES,
-    EDGES,
-    LEGAL_TRANSITIONS,
-    STATUS_CODE,
-    STATUSES,
-    TYPE_CODE,
-    TYPES,
-)
+from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES, EDGES, LEGAL_TRANSITIONS, STATUS_CODE
 from memory.engine.text import index_tokens
 from memory.engine.times import Micros
 from memory.engine.types import (
@@ -59,48 +51,26 @@ from memory.engine.types import (
     Transition,
 )
 
-CONCEPT_COLUMNS: Final = {
-    "type": "int8",
-    "status": "int8",
-    "created_at": "int64",
-    "last_accessed": "int64",
-    "access_count": "int64",
-    "gc_survived": "int64",
-    "blast_radius": "int64",  # stamped; -1 for none
-    "last_demotion_time": "int64",
-    "origin": "int32",  # interaction row
-    "degree": "int32",
-    "bonus_milli": "int32",  # thousandths: a float sum would drift under removals
-    "derivations": "int32",
-    "dependents": "int32",
-}
-EDGE_COLUMNS: Final = {
-    "type": "int8",
-    "source": "int32",
-    "target": "int32",
-    "weight": "float64",
-    "reinforcements": "int64",
-    "created_at": "int64",
-    "last_reinforced": "int64",
-    "event_time": "int64",
-}
-_DERIVES = EDGE_TYPE_CODE[EdgeType.DERIVES]
-_TEMPORAL = EDGE_TYPE_CODE[EdgeType.TEMPORAL]
-_DEPENDENCY = EDGE_TYPE_CODE[EdgeType.DEPENDENCY]
-_HIERARCHICAL = EDGE_TYPE_CODE[EdgeType.HIERARCHICAL]
+_DERIVES: Final = EDGE_TYPE_CODE[EdgeType.DERIVES]
+_TEMPORAL: Final = EDGE_TYPE_CODE[EdgeType.TEMPORAL]
+_DEPENDENCY: Final = EDGE_TYPE_CODE[EdgeType.DEPENDENCY]
+_HIERARCHICAL: Final = EDGE_TYPE_CODE[EdgeType.HIERARCHICAL]
 
 
-def pack_key(type_code: int, source_row: int, target_row: int) -> int:
-    """The natural key of an edge as one integer: cheap to hash, 5 million of them fit in RAM."""
-    return (type_code << 60) | (source_row << 30) | target_row
+class InteractionChain:
+    """The interactions in chain order, which is row order; append-only."""
 
+    def __init__(self) -> None:
+        self.records: list[Interaction] = []
+        self.row_by_id: dict[NodeId, int] = {}
+        self.edges: list[list[int]] = []  # edge rows: Derives out, Temporal both ways
+        self.originated: list[list[int]] = []  # rows of the concepts first written here
 
-def _time(value: Micros | None) -> Micros:
-    return NO_TIME if value is None else value
-
-
-def _maybe(value: int) -> Micros | None:
-    return None if value == NO_TIME else value
+    def append(self, interaction: Interaction) -> None:
+        self.row_by_id[interaction.id] = len(self.records)
+        self.records.append(interaction)
+        self.edges.append([])
+        self.originated.append([])
 
 
 class Graph:
@@ -112,93 +82,69 @@ class Graph:
         self.root_goal: Json = None
         self.epoch = 0
         self.index = InvertedIndex()
+        self.chain = InteractionChain()
+        self.concepts = ConceptTable()
+        self.edges = EdgeTable()
         self.synonyms: dict[str, str] = {}
-        self.transitions: list[Transition] = []
-        self._transition_ids: set[NodeId] = set()
-        self._reservations: dict[NodeId, Reservation] = {}
-        # interactions: append-only, row order is chain order
-        self._interactions: list[Interaction] = []
-        self._interaction_rows: dict[NodeId, int] = {}
-        self._interaction_edges: list[list[int]] = []  # Derives out, Temporal both ways
-        self._originating: list[list[int]] = []  # concept rows by origin interaction row
-        # concepts
-        self.concepts = Columns(CONCEPT_COLUMNS)
-        self._ids: list[NodeId] = []
-        self._contents: list[str] = []
-        self._keys: list[str] = []
-        self._origin_agents: list[str] = []
-        self._chunk_groups: list[str | None] = []
-        self._rows: dict[NodeId, int] = {}
-        self._row_by_key: dict[str, int] = {}  # all types but Observation: unique
-        self._observations: dict[str, list[int]] = {}
-        self._out: list[list[int]] = []  # edge rows
-        self._in: list[list[int]] = []
-        # edges
-        self.edges = Columns(EDGE_COLUMNS)
-        self._edge_ids: list[NodeId] = []
-        self._created_by: list[str] = []
-        self._reinforced_by: list[str] = []
-        self._edge_rows: dict[NodeId, int] = {}
-        self._natural_keys: dict[int, int] = {}
+        self.reservation_by_node: dict[NodeId, Reservation] = {}
+        self.transitions: dict[NodeId, Transition] = {}  # by event id, in order of application
 
     # -- reading: counts and nodes ----------------------------------------------------------------
 
     @property
     def concept_count(self) -> int:
-        return len(self._rows)
+        return len(self.concepts.row_by_id)
 
     @property
     def edge_count(self) -> int:
-        return len(self._edge_rows)
+        return len(self.edges.row_by_id)
 
     @property
     def interaction_count(self) -> int:
-        return len(self._interactions)
+        return len(self.chain.records)
 
     @property
     def tail(self) -> Interaction | None:
         """The newest interaction."""
-        return self._interactions[-1] if self._interactions else None
+        return self.chain.records[-1] if self.chain.records else None
 
     def interactions(self) -> tuple[Interaction, ...]:
         """All interactions in chain order."""
-        return tuple(self._interactions)
+        return tuple(self.chain.records)
 
     def interaction(self, node_id: NodeId) -> Interaction | None:
-        row = self._interaction_rows.get(node_id)
-        return None if row is None else self._interactions[row]
+        row = self.chain.row_by_id.get(node_id)
+        return None if row is None else self.chain.records[row]
 
     def newest_interactions(self, count: int) -> list[Interaction]:
         """Up to `count` interactions, newest first."""
-        return self._interactions[: -count - 1 : -1]
+        return self.chain.records[: -count - 1 : -1]
 
     def rows_originating(self, interaction_id: NodeId) -> list[int]:
         """Rows of the concepts an interaction was the first to write."""
-        row = self._interaction_rows.get(interaction_id)
-        return [] if row is None else list(self._originating[row])
+        row = self.chain.row_by_id.get(interaction_id)
+        return [] if row is None else list(self.chain.originated[row])
 
     def has_node(self, node_id: NodeId) -> bool:
-        return node_id in self._rows or node_id in self._interaction_rows
+        return node_id in self.concepts.row_by_id or node_id in self.chain.row_by_id
 
     def row_of(self, concept_id: NodeId) -> int | None:
-        return self._rows.get(concept_id)
+        return self.concepts.row_by_id.get(concept_id)
 
     def id_at(self, row: int) -> NodeId:
-        return self._ids[row]
+        return self.concepts.ids[row]
 
     def content_at(self, row: int) -> str:
-        return self._contents[row]
+        return self.concepts.contents[row]
 
     def key_at(self, row: int) -> str:
-        return self._keys[row]
+        return self.concepts.keys[row]
 
     def type_at(self, row: int) -> ConceptType:
-        kind: ConceptType = TYPES[self.concepts["type"][row]]
-        return kind
+        return self.concepts.type_at(row)
 
     def status_at(self, row: int) -> Status:
-        status: Status = STATUSES[self.concepts["status"][row]]
-        return status
+        return self.concepts.status_at(row)
 
     def concept_rows(self) -> list[int]:
         """Rows of all concepts, ascending."""
@@ -206,48 +152,33 @@ class Graph:
         return rows
 
     def concept(self, concept_id: NodeId) -> Concept | None:
-        row = self._rows.get(concept_id)
+        row = self.concepts.row_by_id.get(concept_id)
         return None if row is None else self.concept_at(row)
 
     def concept_at(self, row: int) -> Concept:
         """The record of a live row."""
-        columns = self.concepts.arrays
-        radius = int(columns["blast_radius"][row])
-        return Concept(
-            id=self._ids[row],
-            content=self._contents[row],
-            canonical_key=self._keys[row],
-            concept_type=TYPES[columns["type"][row]],
-            origin_interaction=self._interactions[columns["origin"][row]].id,
-            origin_agent=self._origin_agents[row],
-            created_at=int(columns["created_at"][row]),
-            access_count=int(columns["access_count"][row]),
-            last_accessed=_maybe(int(columns["last_accessed"][row])),
-            gc_survived=int(columns["gc_survived"][row]),
-            status=STATUSES[columns["status"][row]],
-            blast_radius=None if radius < 0 else radius,
-            last_demotion_time=_maybe(int(columns["last_demotion_time"][row])),
-            chunk_group_id=self._chunk_groups[row],
-        )
+        return self.concepts.record(row, self.chain.records)
 
     def find_by_key(self, canonical_key: str) -> int | None:
         """Row of the concept (of any type but Observation) with that key."""
-        return self._row_by_key.get(canonical_key)
+        return self.concepts.row_by_key.get(canonical_key)
 
     def observation_rows(self, canonical_key: str) -> list[int]:
         """Rows of the observations with that key, by id."""
-        return sorted(self._observations.get(canonical_key, ()), key=self._ids.__getitem__)
+        return sorted(
+            self.concepts.observations.get(canonical_key, ()), key=self.concepts.ids.__getitem__
+        )
 
     def find_by_content(self, content: str) -> int | None:
         """Row of the concept with exactly that content; the smallest id if there are several."""
-        found = [row for row, text in enumerate(self._contents) if text == content]
+        found = [row for row, text in enumerate(self.concepts.contents) if text == content]
         live = [row for row in found if self.concepts.live[row]]
-        return min(live, key=self._ids.__getitem__, default=None)
+        return min(live, key=self.concepts.ids.__getitem__, default=None)
 
     # -- reading: edges ---------------------------------------------------------------------------
 
     def edge(self, edge_id: NodeId) -> Edge | None:
-        row = self._edge_rows.get(edge_id)
+        row = self.edges.row_by_id.get(edge_id)
         return None if row is None else self._edge_at(row)
 
     def edge_between(self, source: NodeId, target: NodeId, edge_type: EdgeType) -> Edge | None:
@@ -255,21 +186,21 @@ class Graph:
         ends = self._endpoint_rows(source, target, edge_type)
         if ends is None:
             return None
-        row = self._natural_keys.get(pack_key(EDGE_TYPE_CODE[edge_type], *ends))
+        row = self.edges.row_by_key.get(pack_key(EDGE_TYPE_CODE[edge_type], *ends))
         return None if row is None else self._edge_at(row)
 
     def out_rows(self, row: int, edge_type: EdgeType) -> list[int]:
         """Rows of the concepts this concept points at by edges of that type."""
         wanted = EDGE_TYPE_CODE[edge_type]
         types, targets = self.edges["type"], self.edges["target"]
-        return [int(targets[edge]) for edge in self._out[row] if types[edge] == wanted]
+        return [int(targets[edge]) for edge in self.concepts.leaving[row] if types[edge] == wanted]
 
     def in_rows(self, row: int, edge_type: EdgeType) -> list[int]:
         """Rows of the concepts that point at this one by edges of that (concept) type."""
         assert edge_type not in (EdgeType.DERIVES, EdgeType.TEMPORAL)
         wanted = EDGE_TYPE_CODE[edge_type]
         types, sources = self.edges["type"], self.edges["source"]
-        return [int(sources[edge]) for edge in self._in[row] if types[edge] == wanted]
+        return [int(sources[edge]) for edge in self.concepts.arriving[row] if types[edge] == wanted]
 
     def out_edges(self, node_id: NodeId) -> list[Edge]:
         """Edges that leave a node of either kind."""
@@ -293,7 +224,7 @@ class Graph:
         rows = set(self.in_rows(row, EdgeType.DEPENDENCY))
         rows.update(self.out_rows(row, EdgeType.HIERARCHICAL))
         rows.discard(row)
-        return sorted(rows, key=self._ids.__getitem__)
+        return sorted(rows, key=self.concepts.ids.__getitem__)
 
     def blast_radius(self, row: int) -> int:
         """How many concepts rest on this one: the kept count of `dependents`."""
@@ -301,46 +232,41 @@ class Graph:
 
     def reservation(self, node_id: NodeId) -> Reservation | None:
         """The soft lock on a node, live or expired."""
-        return self._reservations.get(node_id)
+        return self.reservation_by_node.get(node_id)
 
     def reservations(self) -> list[Reservation]:
-        return sorted(self._reservations.values())
+        return sorted(self.reservation_by_node.values())
 
     def _edge_at(self, row: int) -> Edge:
-        columns = self.edges.arrays
-        edge_type = EDGE_TYPES[columns["type"][row]]
-        source, target = int(columns["source"][row]), int(columns["target"][row])
-        rule = EDGES[edge_type]
-        return Edge(
-            id=self._edge_ids[row],
-            source=self._interactions[source].id if rule.from_interaction else self._ids[source],
-            target=self._interactions[target].id if rule.to_interaction else self._ids[target],
-            edge_type=edge_type,
-            weight=float(columns["weight"][row]),
-            reinforcements=int(columns["reinforcements"][row]),
-            created_at=int(columns["created_at"][row]),
-            last_reinforced=int(columns["last_reinforced"][row]),
-            created_by=self._created_by[row],
-            reinforced_by=self._reinforced_by[row],
-            event_time=_maybe(int(columns["event_time"][row])),
+        rule = EDGES[self.edges.type_at(row)]
+        source, target = self.edges.ends_at(row)
+        chain, ids = self.chain.records, self.concepts.ids
+        return self.edges.record(
+            row,
+            chain[source].id if rule.from_interaction else ids[source],
+            chain[target].id if rule.to_interaction else ids[target],
         )
 
     def _incident(self, node_id: NodeId) -> list[Edge]:
-        row = self._rows.get(node_id)
+        row = self.concepts.row_by_id.get(node_id)
         if row is not None:
-            # A self-edge stands in both lists; dict keeps one, in order.
-            return [self._edge_at(edge) for edge in dict.fromkeys(self._out[row] + self._in[row])]
-        interaction = self._interaction_rows.get(node_id)
+            return [self._edge_at(edge) for edge in self._incident_rows(row)]
+        interaction = self.chain.row_by_id.get(node_id)
         if interaction is None:
             return []
-        return [self._edge_at(edge) for edge in self._interaction_edges[interaction]]
+        return [self._edge_at(edge) for edge in self.chain.edges[interaction]]
+
+    def _incident_rows(self, row: int) -> list[int]:
+        # A self-edge stands in both lists; dict keeps one, in order.
+        return list(dict.fromkeys(self.concepts.leaving[row] + self.concepts.arriving[row]))
 
     def _endpoint_rows(
         self, source: NodeId, target: NodeId, edge_type: EdgeType
     ) -> tuple[int, int] | None:
         rule = EDGES[edge_type]
-        source_row = (self._interaction_rows if rule.from_interaction else self._rows).get(source)
-        target_row = (self._interaction_rows if rule.to_interaction else self._rows).get(target)
+        interactions, concepts = self.chain.row_by_id, self.concepts.row_by_id
+        source_row = (interactions if rule.from_interaction else concepts).get(source)
+        target_row = (interactions if rule.to_interaction else concepts).get(target)
         return None if source_row is None or target_row is None else (source_row, target_row)
 
     # -- the only mutator -------------------------------------------------------------------------
@@ -370,9 +296,9 @@ class Graph:
             case PutReservation(reservation):
                 if not self.has_node(reservation.node_id):
                     raise InvalidSnapshot(f"reservation of unknown node {reservation.node_id}")
-                self._reservations[reservation.node_id] = reservation
+                self.reservation_by_node[reservation.node_id] = reservation
             case DeleteReservation(node_id):
-                self._reservations.pop(node_id, None)
+                self.reservation_by_node.pop(node_id, None)
         self.epoch += 1
 
     def apply_all(self, mutations: Iterable[Mutation]) -> None:
@@ -380,89 +306,42 @@ class Graph:
             self.apply(mutation)
 
     def _put_interaction(self, interaction: Interaction) -> None:
-        row = self._interaction_rows.get(interaction.id)
+        row = self.chain.row_by_id.get(interaction.id)
         if row is not None:
-            if self._interactions[row].previous_id != interaction.previous_id:
+            if self.chain.records[row].previous_id != interaction.previous_id:
                 raise InvalidSnapshot(f"interaction {interaction.id} may not move in the chain")
-            self._interactions[row] = interaction
+            self.chain.records[row] = interaction
             return
-        tail = self._interactions[-1].id if self._interactions else None
+        tail = self.chain.records[-1].id if self.chain.records else None
         if interaction.previous_id != tail:
             raise InvalidSnapshot(f"interaction {interaction.id} does not follow the tail")
-        self._interaction_rows[interaction.id] = len(self._interactions)
-        self._interactions.append(interaction)
-        self._interaction_edges.append([])
-        self._originating.append([])
+        self.chain.append(interaction)
 
     def _put_concept(self, concept: Concept) -> None:
-        row = self._rows.get(concept.id)
-        if row is None:
-            self._insert_concept(concept)
+        row = self.concepts.row_by_id.get(concept.id)
+        if row is not None:
+            self.concepts.update(row, concept)
             return
-        columns = self.concepts.arrays
-        columns["access_count"][row] = concept.access_count
-        columns["last_accessed"][row] = _time(concept.last_accessed)
-        columns["gc_survived"][row] = concept.gc_survived
-        self._chunk_groups[row] = concept.chunk_group_id
-
-    def _insert_concept(self, concept: Concept) -> None:
-        origin = self._interaction_rows.get(concept.origin_interaction)
+        origin = self.chain.row_by_id.get(concept.origin_interaction)
         if origin is None:
             raise InvalidSnapshot(f"concept {concept.id} has no origin interaction")
         is_observation = concept.concept_type is ConceptType.OBSERVATION
-        if not is_observation and concept.canonical_key in self._row_by_key:
+        if not is_observation and concept.canonical_key in self.concepts.row_by_key:
             raise InvalidSnapshot(f"two concepts have the key {concept.canonical_key!r}")
-        row, reused = self.concepts.take_row()
-        cells = self.concepts.arrays
-        cells["type"][row] = TYPE_CODE[concept.concept_type]
-        cells["status"][row] = STATUS_CODE[concept.status]
-        cells["created_at"][row] = concept.created_at
-        cells["last_accessed"][row] = _time(concept.last_accessed)
-        cells["access_count"][row] = concept.access_count
-        cells["gc_survived"][row] = concept.gc_survived
-        cells["blast_radius"][row] = -1 if concept.blast_radius is None else concept.blast_radius
-        cells["last_demotion_time"][row] = _time(concept.last_demotion_time)
-        cells["origin"][row] = origin
-        if reused:
-            self._ids[row], self._contents[row] = concept.id, concept.content
-            self._keys[row], self._origin_agents[row] = concept.canonical_key, concept.origin_agent
-            self._chunk_groups[row] = concept.chunk_group_id
-            self._out[row], self._in[row] = [], []
-        else:
-            self._ids.append(concept.id)
-            self._contents.append(concept.content)
-            self._keys.append(concept.canonical_key)
-            self._origin_agents.append(concept.origin_agent)
-            self._chunk_groups.append(concept.chunk_group_id)
-            self._out.append([])
-            self._in.append([])
-        self._rows[concept.id] = row
-        if is_observation:
-            self._observations.setdefault(concept.canonical_key, []).append(row)
-        else:
-            self._row_by_key[concept.canonical_key] = row
-        self._originating[origin].append(row)
+        row = self.concepts.insert(concept, origin)
+        self.chain.originated[origin].append(row)
         self.index.add(row, index_tokens(concept.content))
 
     def _delete_concept(self, concept_id: NodeId) -> None:
-        row = self._rows.get(concept_id)
+        row = self.concepts.row_by_id.get(concept_id)
         if row is None:
             return
-        for edge_row in dict.fromkeys(self._out[row] + self._in[row]):
+        for edge_row in self._incident_rows(row):
             self._remove_edge(edge_row)
-        del self._rows[concept_id]
-        key = self._keys[row]
-        if self.type_at(row) is ConceptType.OBSERVATION:
-            self._observations[key].remove(row)
-            if not self._observations[key]:
-                del self._observations[key]
-        else:
-            del self._row_by_key[key]
-        self._originating[self.concepts["origin"][row]].remove(row)
-        self._reservations.pop(concept_id, None)
+        self.chain.originated[self.concepts["origin"][row]].remove(row)
+        self.reservation_by_node.pop(concept_id, None)
         self.index.remove(row)
-        self._contents[row] = self._keys[row] = ""
-        self.concepts.free_row(row)
+        self.concepts.remove(row)
 
     def _put_edge(self, edge: Edge) -> None:
         if edge.weight < 0:
@@ -470,58 +349,39 @@ class Graph:
         ends = self._endpoint_rows(edge.source, edge.target, edge.edge_type)
         if ends is None:
             raise InvalidSnapshot(f"edge {edge.id} has an end that does not exist")
-        natural_key = pack_key(EDGE_TYPE_CODE[edge.edge_type], *ends)
-        row = self._natural_keys.get(natural_key)
-        if self._edge_rows.get(edge.id) != row:
+        row = self.edges.row_by_key.get(pack_key(EDGE_TYPE_CODE[edge.edge_type], *ends))
+        if self.edges.row_by_id.get(edge.id) != row:
             raise InvalidSnapshot(f"edge {edge.id} belongs to another natural key")
-        if row is None:
-            row = self._insert_edge(edge, *ends)
-            self._natural_keys[natural_key] = row
-        cells = self.edges.arrays
-        # A weight that is no number would poison every sum it enters: stored as 0.
-        finite = edge.weight == edge.weight and edge.weight != float("inf")
-        cells["weight"][row] = edge.weight if finite else 0.0
-        cells["reinforcements"][row] = edge.reinforcements
-        cells["created_at"][row] = edge.created_at
-        cells["last_reinforced"][row] = edge.last_reinforced
-        cells["event_time"][row] = _time(edge.event_time)
-        self._created_by[row], self._reinforced_by[row] = edge.created_by, edge.reinforced_by
-
-    def _insert_edge(self, edge: Edge, source: int, target: int) -> int:
-        row, reused = self.edges.take_row()
-        code = EDGE_TYPE_CODE[edge.edge_type]
-        cells = self.edges.arrays
-        cells["type"][row], cells["source"][row], cells["target"][row] = code, source, target
-        if reused:
-            self._edge_ids[row] = edge.id
-        else:
-            self._edge_ids.append(edge.id)
-            self._created_by.append("")
-            self._reinforced_by.append("")
-        self._edge_rows[edge.id] = row
+        if row is not None:
+            self.edges.update(row, edge)
+            return
         # Counters first: "is it a new dependent?" asks whether another edge joins the pair already.
-        self._count_edge(code, source, target, +1)
-        rule = EDGES[edge.edge_type]
-        (self._interaction_edges if rule.from_interaction else self._out)[source].append(row)
-        (self._interaction_edges if rule.to_interaction else self._in)[target].append(row)
-        return row
+        self._count_edge(EDGE_TYPE_CODE[edge.edge_type], *ends, +1)
+        row = self.edges.insert(edge, *ends)
+        leaving, arriving = self.adjacency(edge.edge_type)
+        leaving[ends[0]].append(row)
+        arriving[ends[1]].append(row)
+
+    def adjacency(self, edge_type: EdgeType) -> tuple[list[list[int]], list[list[int]]]:
+        """Where the edges of a type are listed: by source row, by target row."""
+        rule = EDGES[edge_type]
+        return (
+            self.chain.edges if rule.from_interaction else self.concepts.leaving,
+            self.chain.edges if rule.to_interaction else self.concepts.arriving,
+        )
 
     def _delete_edge(self, edge_id: NodeId) -> None:
-        row = self._edge_rows.get(edge_id)
+        row = self.edges.row_by_id.get(edge_id)
         if row is not None:
             self._remove_edge(row)
 
     def _remove_edge(self, row: int) -> None:
-        cells = self.edges.arrays
-        code = int(cells["type"][row])
-        source, target = int(cells["source"][row]), int(cells["target"][row])
-        rule = EDGES[EDGE_TYPES[code]]
-        (self._interaction_edges if rule.from_interaction else self._out)[source].remove(row)
-        (self._interaction_edges if rule.to_interaction else self._in)[target].remove(row)
-        del self._natural_keys[pack_key(code, source, target)]
-        del self._edge_rows[self._edge_ids[row]]
-        self._count_edge(code, source, target, -1)
-        self.edges.free_row(row)
+        edge_type, (source, target) = self.edges.type_at(row), self.edges.ends_at(row)
+        leaving, arriving = self.adjacency(edge_type)
+        leaving[source].remove(row)
+        arriving[target].remove(row)
+        self.edges.remove(row)
+        self._count_edge(EDGE_TYPE_CODE[edge_type], source, target, -1)
 
     def _count_edge(self, code: int, source: int, target: int, step: int) -> None:
         """Keep the counters of both ends; the edge is not (or no longer) in `_natural_keys`."""
@@ -539,18 +399,18 @@ class Graph:
             cells["derivations"][target] += step
         elif source != target:
             if code == _DEPENDENCY:
-                if pack_key(_HIERARCHICAL, target, source) not in self._natural_keys:
+                if pack_key(_HIERARCHICAL, target, source) not in self.edges.row_by_key:
                     cells["dependents"][target] += step
             elif (
                 code == _HIERARCHICAL
-                and pack_key(_DEPENDENCY, target, source) not in self._natural_keys
+                and pack_key(_DEPENDENCY, target, source) not in self.edges.row_by_key
             ):
                 cells["dependents"][source] += step
 
     def _apply_transition(self, transition: Transition) -> None:
-        if transition.id in self._transition_ids:
+        if transition.id in self.transitions:
             return
-        row = self._rows.get(transition.node_id)
+        row = self.concepts.row_by_id.get(transition.node_id)
         if row is None:
             raise InvalidSnapshot(f"transition of unknown concept {transition.node_id}")
         if self.status_at(row) is not transition.from_status:
@@ -564,6 +424,5 @@ class Graph:
         cells["status"][row] = STATUS_CODE[transition.to_status]
         cells["blast_radius"][row] = -1 if radius is None else radius
         if transition.last_demotion_time is not None:
-            cells["last_demotion_time"][row] = transition.last_demotion_time
-        self.transitions.append(transition)
-        self._transition_ids.add(transition.id)
+            cells["last_demotion_time"][row] = time_cell(transition.last_demotion_time)
+        self.transitions[transition.id] = transition

@@ -129,7 +129,7 @@ class InvertedIndex:
     def bulk_load(self, rows: Sequence[int], documents: Sequence[Sequence[str]]) -> None:
         """Index many documents beside those held: `rows[i]` names `documents[i]`.
 
-        Equal in effect to `add` in a loop, about four times as fast. Raises ValueError, with nothing
+        Equal in effect to `add` in a loop, about four times as fast. Raises ValueError, nothing
         changed, for a row held already or given twice, or when the two sequences differ in length.
         """
         if len(rows) != len(documents) or len(set(rows)) != len(rows):

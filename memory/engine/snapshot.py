@@ -15,10 +15,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from memory.engine.columns import NO_TIME, Array
+from memory.engine.columns import Array
+from memory.engine.edge_table import pack_key
 from memory.engine.errors import InvalidSnapshot
-from memory.engine.graph import Graph, pack_key
-from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES, EDGES, STATUS_CODE, TYPE_CODE
+from memory.engine.graph import Graph
+from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES, EDGES
 from memory.engine.text import index_tokens
 from memory.engine.types import (
     Concept,
@@ -42,7 +43,7 @@ def take_snapshot(graph: Graph) -> Snapshot:
         edges=tuple(sorted(graph.all_edges())),
         synonyms=tuple(sorted(graph.synonyms.items())),
         reservations=tuple(graph.reservations()),
-        transitions=tuple(graph.transitions),
+        transitions=tuple(graph.transitions.values()),
     )
 
 
@@ -58,9 +59,8 @@ def load_snapshot(snapshot: Snapshot) -> Graph:
     for reservation in snapshot.reservations:
         if not graph.has_node(reservation.node_id):
             raise InvalidSnapshot(f"reservation of unknown node {reservation.node_id}")
-        graph._reservations[reservation.node_id] = reservation
-    graph.transitions.extend(snapshot.transitions)
-    graph._transition_ids.update(transition.id for transition in snapshot.transitions)
+        graph.reservation_by_node[reservation.node_id] = reservation
+    graph.transitions.update({transition.id: transition for transition in snapshot.transitions})
     return graph
 
 
@@ -80,53 +80,35 @@ def _load_interactions(graph: Graph, records: Sequence[Interaction]) -> None:
             break
     if len(chain) != len(records):
         raise InvalidSnapshot("the interactions are not one chain")
-    graph._interactions = chain
-    graph._interaction_rows = {record.id: row for row, record in enumerate(chain)}
-    if len(graph._interaction_rows) != len(chain):
+    for record in chain:
+        graph.chain.append(record)
+    if len(graph.chain.row_by_id) != len(chain):
         raise InvalidSnapshot("two interactions have the same id")
-    graph._interaction_edges = [[] for _ in chain]
-    graph._originating = [[] for _ in chain]
 
 
 def _load_concepts(graph: Graph, records: Sequence[Concept]) -> None:
     if not records:
         return
-    (ids, contents, keys, types, origins, agents, created, accesses, accessed, survived, statuses,
-     radii, demotions, chunks) = zip(*records, strict=True)  # fmt: skip
-    rows = graph._interaction_rows
     try:
-        origin_rows = [rows[origin] for origin in origins]
+        origins = [graph.chain.row_by_id[record.origin_interaction] for record in records]
     except KeyError as error:
         raise InvalidSnapshot(f"a concept's origin interaction {error} does not exist") from error
-    graph._rows = {concept_id: row for row, concept_id in enumerate(ids)}
-    if len(graph._rows) != len(ids):
+    if len({record.id for record in records}) != len(records):
         raise InvalidSnapshot("two concepts have the same id")
-    graph.concepts.fill(
-        len(ids),
-        {
-            "type": [TYPE_CODE[kind] for kind in types],
-            "status": [STATUS_CODE[status] for status in statuses],
-            "created_at": created,
-            "last_accessed": [NO_TIME if time is None else time for time in accessed],
-            "access_count": accesses,
-            "gc_survived": survived,
-            "blast_radius": [-1 if radius is None else radius for radius in radii],
-            "last_demotion_time": [NO_TIME if time is None else time for time in demotions],
-            "origin": origin_rows,
-        },
-    )
-    graph._ids, graph._contents, graph._keys = list(ids), list(contents), list(keys)
-    graph._origin_agents, graph._chunk_groups = list(agents), list(chunks)
-    graph._out = [[] for _ in ids]
-    graph._in = [[] for _ in ids]
-    for row, origin in enumerate(origin_rows):
-        graph._originating[origin].append(row)
-    for row, (key, kind) in enumerate(zip(keys, types, strict=True)):
-        if kind is ConceptType.OBSERVATION:
-            graph._observations.setdefault(key, []).append(row)
-        elif graph._row_by_key.setdefault(key, row) != row:
-            raise InvalidSnapshot(f"two concepts have the key {key!r}")
-    graph.index.bulk_load(range(len(ids)), _documents(graph))
+    _check_keys(records)
+    graph.concepts.fill_from(records, origins)
+    for row, origin in enumerate(origins):
+        graph.chain.originated[origin].append(row)
+    graph.index.bulk_load(range(len(records)), _documents(graph))
+
+
+def _check_keys(records: Sequence[Concept]) -> None:
+    seen: set[str] = set()
+    for record in records:
+        if record.concept_type is not ConceptType.OBSERVATION:
+            if record.canonical_key in seen:
+                raise InvalidSnapshot(f"two concepts have the key {record.canonical_key!r}")
+            seen.add(record.canonical_key)
 
 
 def _documents(graph: Graph) -> list[list[str]]:
@@ -138,61 +120,43 @@ def _documents(graph: Graph) -> list[list[str]]:
     aliased = graph.synonyms.keys()
     return [
         index_tokens(content) if content.strip() in aliased else key.split()
-        for content, key in zip(graph._contents, graph._keys, strict=True)
+        for content, key in zip(graph.concepts.contents, graph.concepts.keys, strict=True)
     ]
 
 
 def _load_edges(graph: Graph, records: Sequence[Edge]) -> None:
     if not records:
         return
-    (ids, sources, targets, types, weights, reinforcements, created, reinforced, created_by,
-     reinforced_by, event_times) = zip(*records, strict=True)  # fmt: skip
-    codes = [EDGE_TYPE_CODE[kind] for kind in types]
-    source_rows, target_rows = _edge_ends(graph, codes, sources, targets)
-    for edge_id, weight in zip(ids, weights, strict=True):
-        if not math.isfinite(weight) or weight < 0:
-            raise InvalidSnapshot(f"edge {edge_id} has an impossible weight")
-    graph._edge_rows = {edge_id: row for row, edge_id in enumerate(ids)}
-    packed = [pack_key(*key) for key in zip(codes, source_rows, target_rows, strict=True)]
-    graph._natural_keys = {key: row for row, key in enumerate(packed)}
-    if len(graph._edge_rows) != len(ids) or len(graph._natural_keys) != len(ids):
+    codes = [EDGE_TYPE_CODE[record.edge_type] for record in records]
+    sources, targets = _edge_ends(graph, records, codes)
+    for record in records:
+        if not math.isfinite(record.weight) or record.weight < 0:
+            raise InvalidSnapshot(f"edge {record.id} has an impossible weight")
+    edges = graph.edges
+    edges.fill_from(records, sources, targets)
+    if len(edges.row_by_id) != len(records) or len(edges.row_by_key) != len(records):
         raise InvalidSnapshot("two edges have the same id or the same natural key")
-    graph.edges.fill(
-        len(ids),
-        {
-            "type": codes,
-            "source": source_rows,
-            "target": target_rows,
-            "weight": weights,
-            "reinforcements": reinforcements,
-            "created_at": created,
-            "last_reinforced": reinforced,
-            "event_time": [NO_TIME if time is None else time for time in event_times],
-        },
-    )
-    graph._edge_ids = list(ids)
-    graph._created_by, graph._reinforced_by = list(created_by), list(reinforced_by)
-    rules = [EDGES[kind] for kind in EDGE_TYPES]
-    leaving = [graph._interaction_edges if rule.from_interaction else graph._out for rule in rules]
-    arriving = [graph._interaction_edges if rule.to_interaction else graph._in for rule in rules]
-    for row, (code, source, target) in enumerate(zip(codes, source_rows, target_rows, strict=True)):
-        leaving[code][source].append(row)
-        arriving[code][target].append(row)
-    _count_edges(graph, np.array(codes), np.array(source_rows), np.array(target_rows))
+    adjacency = [graph.adjacency(kind) for kind in EDGE_TYPES]
+    for row, (code, source, target) in enumerate(zip(codes, sources, targets, strict=True)):
+        leaving, arriving = adjacency[code]
+        leaving[source].append(row)
+        arriving[target].append(row)
+    _count_edges(graph, np.array(codes), np.array(sources), np.array(targets))
 
 
 def _edge_ends(
-    graph: Graph, codes: Sequence[int], sources: Sequence[NodeId], targets: Sequence[NodeId]
+    graph: Graph, records: Sequence[Edge], codes: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     """Rows of both ends of each edge, looked up in the table its type points at."""
     rules = [EDGES[kind] for kind in EDGE_TYPES]
-    interactions, concepts = graph._interaction_rows, graph._rows
+    interactions, concepts = graph.chain.row_by_id, graph.concepts.row_by_id
     source_tables = [interactions if rule.from_interaction else concepts for rule in rules]
     target_tables = [interactions if rule.to_interaction else concepts for rule in rules]
     try:
+        pairs = list(zip(codes, records, strict=True))
         return (
-            [source_tables[code][end] for code, end in zip(codes, sources, strict=True)],
-            [target_tables[code][end] for code, end in zip(codes, targets, strict=True)],
+            [source_tables[code][record.source] for code, record in pairs],
+            [target_tables[code][record.target] for code, record in pairs],
         )
     except KeyError as error:
         raise InvalidSnapshot(f"an edge's end {error} is absent or of another kind") from error
@@ -229,7 +193,7 @@ def _check_whole(graph: Graph) -> None:
     steps = {pack_key(temporal, row, row - 1) for row in range(1, graph.interaction_count)}
     used = graph.edges.used
     is_temporal = graph.edges["type"][:used] == temporal
-    if int(is_temporal.sum()) != len(steps) or not steps <= graph._natural_keys.keys():
+    if int(is_temporal.sum()) != len(steps) or not steps <= graph.edges.row_by_key.keys():
         raise InvalidSnapshot("the Temporal edges do not follow the chain of interactions")
     underived = np.flatnonzero(graph.concepts["derivations"][: graph.concepts.used] == 0)
     if underived.size:

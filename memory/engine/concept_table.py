@@ -1,0 +1,169 @@
+"""The concepts of a graph: numeric columns, texts beside them, and the ways to find a row.
+
+Knows nothing of edges but the lists of incident edge rows it keeps for the graph. Callers have
+checked what may be inserted; the table asserts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from memory.engine.columns import NO_TIME, Columns
+from memory.engine.rules import STATUS_CODE, STATUSES, TYPE_CODE, TYPES
+from memory.engine.times import Micros
+from memory.engine.types import Concept, ConceptType, Interaction, NodeId, Status
+
+SCHEMA: Final = {
+    "type": "int8",
+    "status": "int8",
+    "created_at": "int64",
+    "last_accessed": "int64",
+    "access_count": "int64",
+    "gc_survived": "int64",
+    "blast_radius": "int64",  # stamped by a transition; -1 for none
+    "last_demotion_time": "int64",
+    "origin": "int32",  # interaction row
+    "degree": "int32",
+    "bonus_milli": "int32",  # thousandths: a float sum would drift under removals
+    "derivations": "int32",
+    "dependents": "int32",
+}
+
+
+def time_cell(value: Micros | None) -> Micros:
+    """An optional instant as it stands in a column."""
+    return NO_TIME if value is None else value
+
+
+def cell_time(value: int) -> Micros | None:
+    """The instant in a column's cell, or None."""
+    return None if value == NO_TIME else int(value)
+
+
+class ConceptTable(Columns):
+    """One row per concept. A freed row's lists are overwritten when it is taken again."""
+
+    def __init__(self) -> None:
+        super().__init__(SCHEMA)
+        self.ids: list[NodeId] = []
+        self.contents: list[str] = []
+        self.keys: list[str] = []
+        self.origin_agents: list[str] = []
+        self.chunk_groups: list[str | None] = []
+        self.leaving: list[list[int]] = []  # rows of the edges that leave, in order of writing
+        self.arriving: list[list[int]] = []
+        self.row_by_id: dict[NodeId, int] = {}
+        self.row_by_key: dict[str, int] = {}  # all types but Observation: unique
+        self.observations: dict[str, list[int]] = {}  # by key
+
+    def type_at(self, row: int) -> ConceptType:
+        kind: ConceptType = TYPES[self.arrays["type"][row]]
+        return kind
+
+    def status_at(self, row: int) -> Status:
+        status: Status = STATUSES[self.arrays["status"][row]]
+        return status
+
+    def record(self, row: int, chain: Sequence[Interaction]) -> Concept:
+        """The record of a live row; `chain` names its origin."""
+        cells = self.arrays
+        radius = int(cells["blast_radius"][row])
+        return Concept(
+            id=self.ids[row],
+            content=self.contents[row],
+            canonical_key=self.keys[row],
+            concept_type=self.type_at(row),
+            origin_interaction=chain[cells["origin"][row]].id,
+            origin_agent=self.origin_agents[row],
+            created_at=int(cells["created_at"][row]),
+            access_count=int(cells["access_count"][row]),
+            last_accessed=cell_time(cells["last_accessed"][row]),
+            gc_survived=int(cells["gc_survived"][row]),
+            status=self.status_at(row),
+            blast_radius=None if radius < 0 else radius,
+            last_demotion_time=cell_time(cells["last_demotion_time"][row]),
+            chunk_group_id=self.chunk_groups[row],
+        )
+
+    def insert(self, concept: Concept, origin: int) -> int:
+        """Add a concept whose id and key are free; returns its row."""
+        assert concept.id not in self.row_by_id
+        row, was_used = self.take_row()
+        cells = self.arrays
+        cells["type"][row] = TYPE_CODE[concept.concept_type]
+        cells["created_at"][row] = concept.created_at
+        cells["origin"][row] = origin
+        self.update(row, concept)
+        cells["status"][row] = STATUS_CODE[concept.status]
+        cells["blast_radius"][row] = -1 if concept.blast_radius is None else concept.blast_radius
+        cells["last_demotion_time"][row] = time_cell(concept.last_demotion_time)
+        if not was_used:
+            self.ids.append("")
+            self.contents.append("")
+            self.keys.append("")
+            self.origin_agents.append("")
+            self.chunk_groups.append(None)
+            self.leaving.append([])
+            self.arriving.append([])
+        self.ids[row], self.contents[row] = concept.id, concept.content
+        self.keys[row], self.origin_agents[row] = concept.canonical_key, concept.origin_agent
+        self.chunk_groups[row] = concept.chunk_group_id
+        self.row_by_id[concept.id] = row
+        if concept.concept_type is ConceptType.OBSERVATION:
+            self.observations.setdefault(concept.canonical_key, []).append(row)
+        else:
+            assert concept.canonical_key not in self.row_by_key
+            self.row_by_key[concept.canonical_key] = row
+        return row
+
+    def update(self, row: int, concept: Concept) -> None:
+        """Store the counters of a known concept; nothing else of it may change this way."""
+        cells = self.arrays
+        cells["access_count"][row] = concept.access_count
+        cells["last_accessed"][row] = time_cell(concept.last_accessed)
+        cells["gc_survived"][row] = concept.gc_survived
+
+    def remove(self, row: int) -> None:
+        """Take a concept out; its edges are gone already."""
+        assert not self.leaving[row]
+        assert not self.arriving[row]
+        key = self.keys[row]
+        del self.row_by_id[self.ids[row]]
+        if self.type_at(row) is ConceptType.OBSERVATION:
+            self.observations[key].remove(row)
+            if not self.observations[key]:
+                del self.observations[key]
+        else:
+            del self.row_by_key[key]
+        self.ids[row] = self.contents[row] = self.keys[row] = ""
+        self.free_row(row)
+
+    def fill_from(self, records: Sequence[Concept], origins: Sequence[int]) -> None:
+        """Load an empty table at once; ids and keys must be unique (checked by the caller)."""
+        (ids, contents, keys, types, _, agents, created, accesses, accessed, survived, statuses,
+         radii, demotions, chunks) = zip(*records, strict=True)  # fmt: skip
+        self.fill(
+            len(ids),
+            {
+                "type": [TYPE_CODE[kind] for kind in types],
+                "status": [STATUS_CODE[status] for status in statuses],
+                "created_at": created,
+                "last_accessed": [time_cell(instant) for instant in accessed],
+                "access_count": accesses,
+                "gc_survived": survived,
+                "blast_radius": [-1 if radius is None else radius for radius in radii],
+                "last_demotion_time": [time_cell(instant) for instant in demotions],
+                "origin": origins,
+            },
+        )
+        self.ids, self.contents, self.keys = list(ids), list(contents), list(keys)
+        self.origin_agents, self.chunk_groups = list(agents), list(chunks)
+        self.leaving = [[] for _ in ids]
+        self.arriving = [[] for _ in ids]
+        self.row_by_id = {concept_id: row for row, concept_id in enumerate(ids)}
+        for row, (key, kind) in enumerate(zip(keys, types, strict=True)):
+            if kind is ConceptType.OBSERVATION:
+                self.observations.setdefault(key, []).append(row)
+            else:
+                self.row_by_key[key] = row
