@@ -60,7 +60,9 @@ SCENARIO: tuple[tuple[str, DeriveRequest | ActionRequest], ...] = (
     (
         "agent-a",
         derive(
-            ("created at column", E), ("role column", C), ("users table migration", R),
+            ("created at column", E),
+            ("role column", C),
+            ("users table migration", R),
             parent=SCHEMA,
         ),
     ),  # fmt: skip
@@ -79,7 +81,9 @@ SCENARIO: tuple[tuple[str, DeriveRequest | ActionRequest], ...] = (
     (
         "agent-a",
         derive(
-            ("user serializer", L), ("user validation rules", C), ("user fixtures", R),
+            ("user serializer", L),
+            ("user validation rules", C),
+            ("user fixtures", R),
             parent=SCHEMA,
         ),
     ),  # fmt: skip

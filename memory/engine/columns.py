@@ -64,16 +64,17 @@ class Columns:
         self.live[row] = False
         self._free.append(row)
 
-    def fill(self, count: int, values: Mapping[str, Sequence[Any] | Array]) -> None:
-        """Set the first `count` rows of an empty table at once; absent columns stay zero."""
-        assert self.used == 0
-        if count > self._capacity:
-            self._grow(max(_CAPACITY_MIN, 1 << (count - 1).bit_length()))
+    def extend(self, count: int, values: Mapping[str, Sequence[Any] | Array]) -> range:
+        """Append live rows at once and return them; absent columns stay zero."""
+        rows = range(self.used, self.used + count)
+        if rows.stop > self._capacity:
+            self._grow(1 << (rows.stop - 1).bit_length())
         for name, column in values.items():
-            target = self.arrays[name]
-            target[:count] = np.asarray(column, dtype=target.dtype)
-        self.live[:count] = True
-        self.used = count
+            cells = self.arrays[name]
+            cells[rows.start : rows.stop] = np.asarray(column, dtype=cells.dtype)
+        self.live[rows.start : rows.stop] = True
+        self.used = rows.stop
+        return rows
 
     def live_rows(self) -> Array:
         """Row numbers in use, ascending, (n,) int64."""

@@ -86,6 +86,27 @@ class ConceptTable(Columns):
             chunk_group_id=self.chunk_groups[row],
         )
 
+    def records(self, rows: Sequence[int], chain: Sequence[Interaction]) -> list[Concept]:
+        """`record` of many live rows, several times as fast."""
+        held = {name: cells[rows].tolist() for name, cells in self.arrays.items()}
+        columns = (
+            map(self.ids.__getitem__, rows),
+            map(self.contents.__getitem__, rows),
+            map(self.keys.__getitem__, rows),
+            map(TYPES.__getitem__, held["type"]),
+            [chain[origin].id for origin in held["origin"]],
+            map(self.origin_agents.__getitem__, rows),
+            held["created_at"],
+            held["access_count"],
+            map(cell_time, held["last_accessed"]),
+            held["gc_survived"],
+            map(STATUSES.__getitem__, held["status"]),
+            [None if radius < 0 else radius for radius in held["blast_radius"]],
+            map(cell_time, held["last_demotion_time"]),
+            map(self.chunk_groups.__getitem__, rows),
+        )
+        return list(map(Concept._make, zip(*columns, strict=True)))
+
     def insert(self, concept: Concept, origin: int) -> int:
         """Add a concept whose id and key are free; returns its row."""
         assert concept.id not in self.row_by_id
@@ -139,11 +160,14 @@ class ConceptTable(Columns):
         self.ids[row] = self.contents[row] = self.keys[row] = ""
         self.free_row(row)
 
-    def fill_from(self, records: Sequence[Concept], origins: Sequence[int]) -> None:
-        """Load an empty table at once; ids and keys must be unique (checked by the caller)."""
+    def extend_with(self, records: Sequence[Concept], origins: Sequence[int]) -> None:
+        """Append many concepts at once; unique ids and keys are the caller's to check.
+
+        The lists of incident edges are the caller's as well: it knows them all and sets them whole.
+        """
         (ids, contents, keys, types, _, agents, created, accesses, accessed, survived, statuses,
          radii, demotions, chunks) = zip(*records, strict=True)  # fmt: skip
-        self.fill(
+        rows = self.extend(
             len(ids),
             {
                 "type": [TYPE_CODE[kind] for kind in types],
@@ -157,12 +181,13 @@ class ConceptTable(Columns):
                 "origin": origins,
             },
         )
-        self.ids, self.contents, self.keys = list(ids), list(contents), list(keys)
-        self.origin_agents, self.chunk_groups = list(agents), list(chunks)
-        self.leaving = [[] for _ in ids]
-        self.arriving = [[] for _ in ids]
-        self.row_by_id = {concept_id: row for row, concept_id in enumerate(ids)}
-        for row, (key, kind) in enumerate(zip(keys, types, strict=True)):
+        self.ids += ids
+        self.contents += contents
+        self.keys += keys
+        self.origin_agents += agents
+        self.chunk_groups += chunks
+        self.row_by_id.update(zip(ids, rows, strict=True))
+        for row, key, kind in zip(rows, keys, types, strict=True):
             if kind is ConceptType.OBSERVATION:
                 self.observations.setdefault(key, []).append(row)
             else:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from memory.engine.columns import Columns
+from memory.engine.columns import Array, Columns
 from memory.engine.concept_table import cell_time, time_cell
 from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES
 from memory.engine.types import Edge, EdgeType, NodeId
@@ -26,9 +26,17 @@ SCHEMA: Final = {
 }
 
 
+_ROW_BITS: Final = 29  # two rows and a type code fit a signed 64-bit integer
+
+
 def pack_key(type_code: int, source_row: int, target_row: int) -> int:
     """The natural key of an edge as one integer: cheap to hash, and millions of them fit in RAM."""
-    return (type_code << 60) | (source_row << 30) | target_row
+    return (((type_code << _ROW_BITS) | source_row) << _ROW_BITS) | target_row
+
+
+def pack_keys(type_codes: Array, source_rows: Array, target_rows: Array) -> Array:
+    """`pack_key` of whole int64 columns."""
+    return (((type_codes << _ROW_BITS) | source_rows) << _ROW_BITS) | target_rows
 
 
 class EdgeTable(Columns):
@@ -67,6 +75,24 @@ class EdgeTable(Columns):
             event_time=cell_time(cells["event_time"][row]),
         )
 
+    def records(self, rows: Sequence[int], sources: Sequence[NodeId], targets: Sequence[NodeId]) -> list[Edge]:
+        """`record` of many live rows, several times as fast."""
+        held = {name: cells[rows].tolist() for name, cells in self.arrays.items()}
+        columns = (
+            map(self.ids.__getitem__, rows),
+            sources,
+            targets,
+            map(EDGE_TYPES.__getitem__, held["type"]),
+            held["weight"],
+            held["reinforcements"],
+            held["created_at"],
+            held["last_reinforced"],
+            map(self.created_by.__getitem__, rows),
+            map(self.reinforced_by.__getitem__, rows),
+            map(cell_time, held["event_time"]),
+        )
+        return list(map(Edge._make, zip(*columns, strict=True)))
+
     def insert(self, edge: Edge, source: int, target: int) -> int:
         """Add an edge whose id and natural key are free; returns its row."""
         row, was_used = self.take_row()
@@ -101,14 +127,13 @@ class EdgeTable(Columns):
         self.ids[row] = ""
         self.free_row(row)
 
-    def fill_from(
-        self, records: Sequence[Edge], sources: Sequence[int], targets: Sequence[int]
+    def extend_with(
+        self, records: Sequence[Edge], codes: Array, sources: Array, targets: Array
     ) -> None:
-        """Load an empty table at once; ids and natural keys must be unique (the caller checks)."""
-        (ids, _, _, types, weights, reinforcements, created, reinforced, created_by,
-         reinforced_by, event_times) = zip(*records, strict=True)  # fmt: skip
-        codes = [EDGE_TYPE_CODE[kind] for kind in types]
-        self.fill(
+        """Append many edges at once. Unique ids and natural keys are the caller's to check."""
+        (ids, _, _, _, weights, reinforcements, created, reinforced, created_by, reinforced_by,
+         event_times) = zip(*records, strict=True)  # fmt: skip
+        rows = self.extend(
             len(ids),
             {
                 "type": codes,
@@ -121,8 +146,9 @@ class EdgeTable(Columns):
                 "event_time": [time_cell(instant) for instant in event_times],
             },
         )
-        self.ids = list(ids)
-        self.created_by, self.reinforced_by = list(created_by), list(reinforced_by)
-        self.row_by_id = {edge_id: row for row, edge_id in enumerate(ids)}
-        packed = map(pack_key, codes, sources, targets)
-        self.row_by_key = {key: row for row, key in enumerate(packed)}
+        self.ids += ids
+        self.created_by += created_by
+        self.reinforced_by += reinforced_by
+        self.row_by_id.update(zip(ids, rows, strict=True))
+        packed = pack_keys(codes, sources, targets).tolist()
+        self.row_by_key.update(zip(packed, rows, strict=True))

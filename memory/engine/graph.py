@@ -15,7 +15,7 @@ edges) and `dependents` (distinct concepts that rest on it).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from memory.engine.concept_table import ConceptTable, time_cell
@@ -79,6 +79,7 @@ class Graph:
     def __init__(self, session_id: str, created_at: Micros) -> None:
         self.session_id = session_id
         self.created_at = created_at
+        self.closed_at: Micros | None = None
         self.root_goal: Json = None
         self.epoch = 0
         self.index = InvertedIndex()
@@ -107,6 +108,15 @@ class Graph:
     def tail(self) -> Interaction | None:
         """The newest interaction."""
         return self.chain.records[-1] if self.chain.records else None
+
+    @property
+    def logical_time(self) -> Micros:
+        """The newest write time the graph holds: its clock, which replaying does not move."""
+        written = [self.created_at]
+        # An imported session may hold concepts that are younger than its tail.
+        written += [interaction.created_at for interaction in self.chain.records]
+        written += self.concepts["created_at"][self.concepts.live_rows()].tolist()
+        return max(written)
 
     def interactions(self) -> tuple[Interaction, ...]:
         """All interactions in chain order."""
@@ -204,11 +214,40 @@ class Graph:
 
     def out_edges(self, node_id: NodeId) -> list[Edge]:
         """Edges that leave a node of either kind."""
-        return [edge for edge in self._incident(node_id) if edge.source == node_id]
+        row = self.concepts.row_by_id.get(node_id)
+        if row is not None:
+            return [self._edge_at(edge) for edge in self.concepts.leaving[row]]
+        return [edge for edge in self._chain_edges(node_id) if edge.source == node_id]
 
     def in_edges(self, node_id: NodeId) -> list[Edge]:
         """Edges that arrive at a node of either kind."""
-        return [edge for edge in self._incident(node_id) if edge.target == node_id]
+        row = self.concepts.row_by_id.get(node_id)
+        if row is not None:
+            return [self._edge_at(edge) for edge in self.concepts.arriving[row]]
+        return [edge for edge in self._chain_edges(node_id) if edge.target == node_id]
+
+    def incident_edge_ids(self, row: int) -> list[NodeId]:
+        """Ids of all edges of a concept, each once, in the order in which removing is cheapest."""
+        return [self.edges.ids[edge] for edge in self._incident_rows(row)]
+
+    def edges_at(self, rows: Sequence[int]) -> list[Edge]:
+        """The records of live edge rows, in the order given; for many at once."""
+        chain, ids = self.chain.records, self.concepts.ids
+        codes, sources, targets = (
+            self.edges[name][rows].tolist() for name in ("type", "source", "target")
+        )
+        rules = [EDGES[EDGE_TYPES[code]] for code in codes]
+        return self.edges.records(
+            rows,
+            [
+                chain[source].id if rule.from_interaction else ids[source]
+                for rule, source in zip(rules, sources, strict=True)
+            ],
+            [
+                chain[target].id if rule.to_interaction else ids[target]
+                for rule, target in zip(rules, targets, strict=True)
+            ],
+        )
 
     def all_edges(self) -> Iterator[Edge]:
         """Every edge, in row order."""
@@ -247,18 +286,15 @@ class Graph:
             chain[target].id if rule.to_interaction else ids[target],
         )
 
-    def _incident(self, node_id: NodeId) -> list[Edge]:
-        row = self.concepts.row_by_id.get(node_id)
-        if row is not None:
-            return [self._edge_at(edge) for edge in self._incident_rows(row)]
-        interaction = self.chain.row_by_id.get(node_id)
-        if interaction is None:
-            return []
-        return [self._edge_at(edge) for edge in self.chain.edges[interaction]]
+    def _chain_edges(self, node_id: NodeId) -> list[Edge]:
+        """Edges of an interaction, in both directions."""
+        row = self.chain.row_by_id.get(node_id)
+        return [] if row is None else [self._edge_at(edge) for edge in self.chain.edges[row]]
 
     def _incident_rows(self, row: int) -> list[int]:
+        """Edge rows of a concept, newest first: `_drop` takes those off the lists for nothing."""
         # A self-edge stands in both lists; dict keeps one, in order.
-        return list(dict.fromkeys(self.concepts.leaving[row] + self.concepts.arriving[row]))
+        return list(dict.fromkeys(self.concepts.arriving[row][::-1] + self.concepts.leaving[row][::-1]))
 
     def _endpoint_rows(
         self, source: NodeId, target: NodeId, edge_type: EdgeType
@@ -315,6 +351,8 @@ class Graph:
         tail = self.chain.records[-1].id if self.chain.records else None
         if interaction.previous_id != tail:
             raise InvalidSnapshot(f"interaction {interaction.id} does not follow the tail")
+        if interaction.id in self.concepts.row_by_id:
+            raise InvalidSnapshot(f"interaction {interaction.id} has the id of a concept")
         self.chain.append(interaction)
 
     def _put_concept(self, concept: Concept) -> None:
@@ -325,6 +363,8 @@ class Graph:
         origin = self.chain.row_by_id.get(concept.origin_interaction)
         if origin is None:
             raise InvalidSnapshot(f"concept {concept.id} has no origin interaction")
+        if concept.id in self.chain.row_by_id:
+            raise InvalidSnapshot(f"concept {concept.id} has the id of an interaction")
         is_observation = concept.concept_type is ConceptType.OBSERVATION
         if not is_observation and concept.canonical_key in self.concepts.row_by_key:
             raise InvalidSnapshot(f"two concepts have the key {concept.canonical_key!r}")
@@ -378,13 +418,13 @@ class Graph:
     def _remove_edge(self, row: int) -> None:
         edge_type, (source, target) = self.edges.type_at(row), self.edges.ends_at(row)
         leaving, arriving = self.adjacency(edge_type)
-        leaving[source].remove(row)
-        arriving[target].remove(row)
+        _drop(leaving[source], row)
+        _drop(arriving[target], row)
         self.edges.remove(row)
         self._count_edge(EDGE_TYPE_CODE[edge_type], source, target, -1)
 
     def _count_edge(self, code: int, source: int, target: int, step: int) -> None:
-        """Keep the counters of both ends; the edge is not (or no longer) in `_natural_keys`."""
+        """Keep the counters of both ends; the edge is not (or no longer) in `row_by_key`."""
         if code == _TEMPORAL:
             return
         cells = self.concepts.arrays
@@ -426,3 +466,11 @@ class Graph:
         if transition.last_demotion_time is not None:
             cells["last_demotion_time"][row] = time_cell(transition.last_demotion_time)
         self.transitions[transition.id] = transition
+
+
+def _drop(edge_rows: list[int], row: int) -> None:
+    """Take a row out of an adjacency list; the last one costs nothing, whatever the length."""
+    if edge_rows[-1] == row:
+        edge_rows.pop()
+    else:
+        edge_rows.remove(row)

@@ -10,8 +10,10 @@ Cycles are no reason to refuse: whatever the public calls accept can be closed a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -31,16 +33,33 @@ from memory.engine.types import (
     Snapshot,
 )
 
+T = TypeVar("T")
+
+_CHUNK_ROWS: Final = 1_000
+"""Records converted at once: few enough to stay in the processor's cache and to let other threads
+run in between, as single calls into C would not."""
+
+_FROM_INTERACTION: Final = np.array([EDGES[kind].from_interaction for kind in EDGE_TYPES])
+_TO_INTERACTION: Final = np.array([EDGES[kind].to_interaction for kind in EDGE_TYPES])
+
 
 def take_snapshot(graph: Graph) -> Snapshot:
     """Everything of the graph, frozen: interactions in chain order, the rest by id."""
+    concepts, edges = graph.concepts, graph.edges
+    concept_rows = sorted(graph.concept_rows(), key=concepts.ids.__getitem__)
+    edge_rows = sorted(edges.live_rows().tolist(), key=edges.ids.__getitem__)
     return Snapshot(
         session_id=graph.session_id,
         created_at=graph.created_at,
+        closed_at=graph.closed_at,
         root_goal=graph.root_goal,
         interactions=graph.interactions(),
-        concepts=tuple(sorted(graph.concept_at(row) for row in graph.concept_rows())),
-        edges=tuple(sorted(graph.all_edges())),
+        concepts=tuple(
+            record
+            for rows in _chunks(concept_rows)
+            for record in concepts.records(rows, graph.chain.records)
+        ),
+        edges=tuple(edge for rows in _chunks(edge_rows) for edge in graph.edges_at(rows)),
         synonyms=tuple(sorted(graph.synonyms.items())),
         reservations=tuple(graph.reservations()),
         transitions=tuple(graph.transitions.values()),
@@ -49,9 +68,32 @@ def take_snapshot(graph: Graph) -> Snapshot:
 
 def load_snapshot(snapshot: Snapshot) -> Graph:
     """Build the graph. Raises `InvalidSnapshot` naming the first record that breaks a rule."""
+    with collection_paused():
+        return _load(snapshot)
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Keep Python's cycle collector off while hundreds of thousands of records are built.
+
+    None of them can be part of a cycle, and the collector would walk over all of them again and
+    again. Safe when pauses overlap, in any order: each puts back only what it found.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _load(snapshot: Snapshot) -> Graph:
     graph = Graph(snapshot.session_id, snapshot.created_at)
-    graph.root_goal = snapshot.root_goal
+    graph.root_goal, graph.closed_at = snapshot.root_goal, snapshot.closed_at
     graph.synonyms.update(snapshot.synonyms)
+    if len(graph.synonyms) != len(snapshot.synonyms):
+        raise InvalidSnapshot("a spelling has two synonyms")
     _load_interactions(graph, snapshot.interactions)
     _load_concepts(graph, snapshot.concepts)
     _load_edges(graph, snapshot.edges)
@@ -60,8 +102,17 @@ def load_snapshot(snapshot: Snapshot) -> Graph:
         if not graph.has_node(reservation.node_id):
             raise InvalidSnapshot(f"reservation of unknown node {reservation.node_id}")
         graph.reservation_by_node[reservation.node_id] = reservation
+    if len(graph.reservation_by_node) != len(snapshot.reservations):
+        raise InvalidSnapshot("a node is reserved twice")
     graph.transitions.update({transition.id: transition for transition in snapshot.transitions})
+    if len(graph.transitions) != len(snapshot.transitions):
+        raise InvalidSnapshot("two transitions have the same id")
     return graph
+
+
+def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), _CHUNK_ROWS):
+        yield items[start : start + _CHUNK_ROWS]
 
 
 def _load_interactions(graph: Graph, records: Sequence[Interaction]) -> None:
@@ -87,28 +138,34 @@ def _load_interactions(graph: Graph, records: Sequence[Interaction]) -> None:
 
 
 def _load_concepts(graph: Graph, records: Sequence[Concept]) -> None:
-    if not records:
-        return
-    try:
-        origins = [graph.chain.row_by_id[record.origin_interaction] for record in records]
-    except KeyError as error:
-        raise InvalidSnapshot(f"a concept's origin interaction {error} does not exist") from error
-    if len({record.id for record in records}) != len(records):
+    interactions = graph.chain.row_by_id
+    for some in _chunks(records):
+        try:
+            rows = [interactions[record.origin_interaction] for record in some]
+        except KeyError as error:
+            raise InvalidSnapshot(f"a concept's origin interaction {error} is absent") from error
+        graph.concepts.extend_with(some, rows)
+    concepts = graph.concepts
+    if len(concepts.row_by_id) != len(records):
         raise InvalidSnapshot("two concepts have the same id")
-    _check_keys(records)
-    graph.concepts.fill_from(records, origins)
-    for row, origin in enumerate(origins):
-        graph.chain.originated[origin].append(row)
-    graph.index.bulk_load(range(len(records)), _documents(graph))
+    if not interactions.keys().isdisjoint(concepts.row_by_id):
+        raise InvalidSnapshot("an interaction and a concept have the same id")
+    observations = sum(map(len, concepts.observations.values()))
+    if len(concepts.row_by_key) + observations != len(records):
+        raise InvalidSnapshot(f"two concepts have the key {_first_repeated_key(records)!r}")
+    origins = concepts["origin"][: concepts.used].astype(np.int64)
+    graph.chain.originated = _grouped(origins, np.arange(concepts.used), graph.interaction_count)
+    graph.index.bulk_load(range(concepts.used), _documents(graph))
 
 
-def _check_keys(records: Sequence[Concept]) -> None:
+def _first_repeated_key(records: Sequence[Concept]) -> str:
     seen: set[str] = set()
     for record in records:
         if record.concept_type is not ConceptType.OBSERVATION:
             if record.canonical_key in seen:
-                raise InvalidSnapshot(f"two concepts have the key {record.canonical_key!r}")
+                return record.canonical_key
             seen.add(record.canonical_key)
+    raise AssertionError("every key is unique")
 
 
 def _documents(graph: Graph) -> list[list[str]]:
@@ -125,41 +182,69 @@ def _documents(graph: Graph) -> list[list[str]]:
 
 
 def _load_edges(graph: Graph, records: Sequence[Edge]) -> None:
-    if not records:
-        return
-    codes = [EDGE_TYPE_CODE[record.edge_type] for record in records]
-    sources, targets = _edge_ends(graph, records, codes)
-    for record in records:
-        if not math.isfinite(record.weight) or record.weight < 0:
-            raise InvalidSnapshot(f"edge {record.id} has an impossible weight")
+    nodes = _coded_nodes(graph)
     edges = graph.edges
-    edges.fill_from(records, sources, targets)
+    for some in _chunks(records):
+        codes = np.array([EDGE_TYPE_CODE[record.edge_type] for record in some])
+        edges.extend_with(some, codes, *_edge_ends(nodes, some, codes))
     if len(edges.row_by_id) != len(records) or len(edges.row_by_key) != len(records):
         raise InvalidSnapshot("two edges have the same id or the same natural key")
-    adjacency = [graph.adjacency(kind) for kind in EDGE_TYPES]
-    for row, (code, source, target) in enumerate(zip(codes, sources, targets, strict=True)):
-        leaving, arriving = adjacency[code]
-        leaving[source].append(row)
-        arriving[target].append(row)
-    _count_edges(graph, np.array(codes), np.array(sources), np.array(targets))
+    weights = edges["weight"][: edges.used]
+    impossible = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if impossible.size:
+        raise InvalidSnapshot(f"edge {edges.ids[impossible[0]]} has an impossible weight")
+    names = ("type", "source", "target")
+    codes, sources, targets = (edges[name][: edges.used].astype(np.int64) for name in names)
+    _fill_adjacency(graph, codes, sources, targets)
+    _count_edges(graph, codes, sources, targets)
+
+
+def _coded_nodes(graph: Graph) -> dict[NodeId, int]:
+    """Every node's row; that of an interaction as its complement, so that the sign is the kind."""
+    nodes = {node_id: ~row for node_id, row in graph.chain.row_by_id.items()}
+    nodes.update(graph.concepts.row_by_id)
+    return nodes
 
 
 def _edge_ends(
-    graph: Graph, records: Sequence[Edge], codes: Sequence[int]
-) -> tuple[list[int], list[int]]:
-    """Rows of both ends of each edge, looked up in the table its type points at."""
-    rules = [EDGES[kind] for kind in EDGE_TYPES]
-    interactions, concepts = graph.chain.row_by_id, graph.concepts.row_by_id
-    source_tables = [interactions if rule.from_interaction else concepts for rule in rules]
-    target_tables = [interactions if rule.to_interaction else concepts for rule in rules]
+    nodes: dict[NodeId, int], records: Sequence[Edge], codes: Array
+) -> tuple[Array, Array]:
+    """Rows of both ends of each edge; refuses an end that is absent or of the wrong kind."""
     try:
-        pairs = list(zip(codes, records, strict=True))
-        return (
-            [source_tables[code][record.source] for code, record in pairs],
-            [target_tables[code][record.target] for code, record in pairs],
-        )
+        sources = np.array([nodes[record.source] for record in records])
+        targets = np.array([nodes[record.target] for record in records])
     except KeyError as error:
-        raise InvalidSnapshot(f"an edge's end {error} is absent or of another kind") from error
+        raise InvalidSnapshot(f"an edge's end {error} does not exist") from error
+    misplaced = ((sources < 0) != _FROM_INTERACTION[codes]) | (
+        (targets < 0) != _TO_INTERACTION[codes]
+    )
+    if misplaced.any():
+        wrong = records[int(misplaced.argmax())]
+        raise InvalidSnapshot(f"edge {wrong.id} may not be {wrong.edge_type} between its ends")
+    return np.where(sources < 0, ~sources, sources), np.where(targets < 0, ~targets, targets)
+
+
+def _fill_adjacency(graph: Graph, codes: Array, sources: Array, targets: Array) -> None:
+    """What `Graph.adjacency` says, for all edges at once; each list in order of edge row."""
+    rows = np.arange(len(codes))
+    out_of_chain, into_chain = _FROM_INTERACTION[codes], _TO_INTERACTION[codes]
+    concepts, chain = graph.concepts, graph.chain
+    concepts.leaving = _grouped(sources[~out_of_chain], rows[~out_of_chain], concepts.used)
+    concepts.arriving = _grouped(targets[~into_chain], rows[~into_chain], concepts.used)
+    chain.edges = _grouped(
+        np.concatenate([sources[out_of_chain], targets[into_chain]]),
+        np.concatenate([rows[out_of_chain], rows[into_chain]]),
+        graph.interaction_count,
+    )
+
+
+def _grouped(owners: Array, rows: Array, size: int) -> list[list[int]]:
+    """For each owner 0..size-1 its rows, ascending."""
+    # One sort of plain integers is several times as fast as a sort by two keys.
+    step = int(rows.max(initial=0)) + 1
+    in_order = (np.sort(owners * step + rows) % step).tolist()
+    ends = np.cumsum(np.bincount(owners, minlength=size)).tolist()
+    return [in_order[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _count_edges(graph: Graph, codes: Array, sources: Array, targets: Array) -> None:
@@ -169,7 +254,7 @@ def _count_edges(graph: Graph, codes: Array, sources: Array, targets: Array) -> 
     dependency = codes == EDGE_TYPE_CODE[EdgeType.DEPENDENCY]
     hierarchical = codes == EDGE_TYPE_CODE[EdgeType.HIERARCHICAL]
     counted = np.array([EDGES[kind].counts_for_degree for kind in EDGE_TYPES])[codes]
-    counted &= codes != EDGE_TYPE_CODE[EdgeType.TEMPORAL]
+    counted &= ~_TO_INTERACTION[codes]
     bonus = np.array([EDGES[kind].bonus_milli for kind in EDGE_TYPES])[codes]
     arriving = counted
     leaving = counted & ~derives & (sources != targets)
@@ -180,8 +265,8 @@ def _count_edges(graph: Graph, codes: Array, sources: Array, targets: Array) -> 
     total += np.bincount(sources[leaving], weights=bonus[leaving], minlength=size)
     cells["bonus_milli"][:size] = np.rint(total)
     cells["derivations"][:size] = np.bincount(targets[derives], minlength=size)
-    pillar = np.concatenate([targets[dependency], sources[hierarchical]]).astype(np.int64)
-    dependent = np.concatenate([sources[dependency], targets[hierarchical]]).astype(np.int64)
+    pillar = np.concatenate([targets[dependency], sources[hierarchical]])
+    dependent = np.concatenate([sources[dependency], targets[hierarchical]])
     other = pillar != dependent
     pairs = np.unique(pillar[other] * size + dependent[other])
     cells["dependents"][:size] = np.bincount(pairs // size, minlength=size) if size else 0

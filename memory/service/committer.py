@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
@@ -54,6 +54,7 @@ class Settled:
     """A group and its end. `settled_at` is monotonic seconds."""
 
     group: Group
+    incarnation: int
     outcome: Outcome
     settled_at: float
 
@@ -62,15 +63,21 @@ class Settled:
 class _Line:
     """What the committer knows of a session it may write."""
 
+    incarnation: int
     token: int
     position: int  # the last position known to be stored
     is_broken: bool = False  # set by a rejection, until the session is attached again
 
 
-@dataclass(slots=True)
-class _Waiting:
+@dataclass(frozen=True, slots=True)
+class _Item:
     group: Group
+    incarnation: int
     since: float  # monotonic seconds
+
+    @property
+    def session_id(self) -> str:
+        return self.group.session_id
 
 
 class Committer:
@@ -95,8 +102,9 @@ class Committer:
         self._clock = clock
         self._deliver = deliver
         self._lines: dict[str, _Line] = {}
-        self._waiting: deque[_Waiting] = deque()
-        self._in_hand: list[Group] = []
+        self._incarnations = 0
+        self._waiting: deque[_Item] = deque()
+        self._in_hand: list[_Item] = []
         self._attempts = 0
         self._retry_at: float | None = None
         self.unsettled_since: float | None = None
@@ -104,19 +112,24 @@ class Committer:
 
     # -- who may write ----------------------------------------------------------------------------
 
-    def attach(self, lease: Lease) -> None:
-        """Accept groups of a session under this lease, from its stored position on."""
-        self._lines[lease.session_id] = _Line(lease.token, lease.position)
+    def attach(self, lease: Lease) -> int:
+        """Accept groups of a session under this lease, from its stored position on.
+
+        Returns the incarnation that its groups must name: a group planned on a graph that is gone
+        may never land in the one that replaced it.
+        """
+        self._incarnations += 1
+        self._lines[lease.session_id] = _Line(self._incarnations, lease.token, lease.position)
+        return self._incarnations
 
     def detach(self, session_id: str) -> None:
         """Accept no more groups of a session; what waits is settled as lost."""
         if self._lines.pop(session_id, None) is not None:
-            self._settle(self._groups_of(session_id), Outcome.LOST)
+            self._settle(self._items_of(session_id), Outcome.LOST)
 
-    def submit(self, groups: Iterable[Group]) -> None:
-        """Queue groups; each session's must come in log order."""
-        now = self._clock.monotonic()
-        self._waiting.extend(_Waiting(group, now) for group in groups)
+    def submit(self, group: Group, incarnation: int) -> None:
+        """Queue a group; each session's must come in log order."""
+        self._waiting.append(_Item(group, incarnation, self._clock.monotonic()))
 
     @property
     def is_idle(self) -> bool:
@@ -162,77 +175,76 @@ class Committer:
     def _take_batch(self) -> None:
         """Move whole groups in hand, up to the batch limits; one larger group goes alone."""
         rows = size = 0
-        refused: list[Group] = []
         while self._waiting:
-            group = self._waiting[0].group
-            line = self._lines.get(group.session_id)
-            if line is None or line.is_broken:
-                refused.append(self._waiting.popleft().group)
+            item = self._waiting[0]
+            if not self._may_write(item):
+                self._refuse(item)
                 continue
-            rows += group.row_count
-            size += group.byte_count
+            rows += item.group.row_count
+            size += item.group.byte_count
             if self._in_hand and (rows > BATCH_ROWS or size > BATCH_BYTES):
                 break
-            self._in_hand.append(self._waiting.popleft().group)
-        for group in refused:
-            is_broken = group.session_id in self._lines
-            self._settle([group], Outcome.DROPPED if is_broken else Outcome.LOST)
+            self._in_hand.append(self._waiting.popleft())
 
-    def _attempt(self, groups: list[Group]) -> None:
+    def _may_write(self, item: _Item) -> bool:
+        line = self._lines.get(item.session_id)
+        return line is not None and line.incarnation == item.incarnation and not line.is_broken
+
+    def _refuse(self, item: _Item) -> None:
+        """Settle a group that comes after its session was lost, or broken by a rejection."""
+        is_held = item.session_id in self._lines
+        self._settle([item], Outcome.DROPPED if is_held else Outcome.LOST)
+
+    def _attempt(self, items: list[_Item]) -> None:
         """Commit the groups in one transaction; on a rejection narrow down to the guilty one.
 
         Narrowing goes session by session, then group by group in log order: what precedes the
         guilty group lands, what follows it in its session is dropped.
         """
-        groups = [group for group in groups if self._may_write(group)]
-        if not groups:
+        items = [item for item in items if self._may_write(item)]
+        if not items:
             return
         try:
-            self._commit(groups)
+            self._commit(items)
         except StoreRejected as error:
-            if len(groups) == 1:
-                self._reject(groups[0], error)
+            if len(items) == 1:
+                self._reject(items[0], error)
                 return
-            for piece in _split(groups):
+            for piece in _split(items):
                 self._attempt(piece)
 
-    def _may_write(self, group: Group) -> bool:
-        line = self._lines.get(group.session_id)
-        return line is not None and not line.is_broken
-
-    def _commit(self, groups: list[Group]) -> None:
+    def _commit(self, items: list[_Item]) -> None:
         batches = []
-        for session_id, members in _by_session(groups):
+        for session_id, members in _by_session(items):
             line = self._lines[session_id]
-            batches.append(SessionBatch(session_id, line.token, line.position, tuple(members)))
+            groups = tuple(item.group for item in members)
+            batches.append(SessionBatch(session_id, line.token, line.position, groups))
         lost = self._store.commit(
             batches, node_id=self._node_id, ttl_seconds=self._config.lease_ttl_seconds
         )
         for batch in batches:
             if batch.session_id not in lost:
                 self._lines[batch.session_id].position = batch.last_position
-        self._settle([g for g in groups if g.session_id not in lost], Outcome.COMMITTED)
+        self._settle([item for item in items if item.session_id not in lost], Outcome.COMMITTED)
         for session_id in sorted(lost):
             self._lose(session_id)
 
     def _settle_by_stored_position(self) -> None:
         """After an attempt of unknown outcome: believe the store, not the failed call."""
-        sessions = sorted({group.session_id for group in self._in_hand})
+        sessions = sorted({item.session_id for item in self._in_hand})
         stored = self._store.read_positions(sessions)
         for session_id in sessions:
-            line, row = self._lines.get(session_id), stored.get(session_id)
-            if line is None:
-                continue
+            line, row = self._lines[session_id], stored.get(session_id)
             if row is None or row.token != line.token or row.node_id != self._node_id:
-                self._lose(session_id)
+                self._fence(session_id, Outcome.LOST)
             elif row.position < line.position:
                 self._fence(session_id, Outcome.REWOUND)
             else:
                 line.position = row.position
                 landed = [
-                    group
-                    for group in self._in_hand
-                    if group.session_id == session_id and group.position <= row.position
+                    item
+                    for item in self._in_hand
+                    if item.session_id == session_id and item.group.position <= row.position
                 ]
                 self._settle(landed, Outcome.COMMITTED)
 
@@ -243,18 +255,17 @@ class Committer:
         line = self._lines[session_id]
         row = self._store.read_positions([session_id]).get(session_id)
         ours = row is not None and row.token == line.token and row.node_id == self._node_id
-        if row is not None and ours and row.position < line.position:
-            self._fence(session_id, Outcome.REWOUND)
-        else:
-            self._fence(session_id, Outcome.LOST)
+        is_older = row is not None and ours and row.position < line.position
+        self._fence(session_id, Outcome.REWOUND if is_older else Outcome.LOST)
 
     def _fence(self, session_id: str, outcome: Outcome) -> None:
-        self._lines.pop(session_id)
+        del self._lines[session_id]
         log.error("session %r is fenced: %s", session_id, outcome)
-        self._settle(self._groups_of(session_id), outcome)
+        self._settle(self._items_of(session_id), outcome)
 
-    def _reject(self, group: Group, error: StoreRejected) -> None:
+    def _reject(self, item: _Item, error: StoreRejected) -> None:
         """Keep the call as a dead letter, then drop what follows it in its session."""
+        group = item.group
         log.error(
             "the store refused group %d of session %r",
             group.position,
@@ -269,23 +280,22 @@ class Committer:
             DeadLetter(group.session_id, group.position, call, str(error), self._clock.now())
         )
         self._lines[group.session_id].is_broken = True
-        self._settle([group], Outcome.REJECTED)
-        self._settle(self._groups_of(group.session_id), Outcome.DROPPED)
+        self._settle([item], Outcome.REJECTED)
+        self._settle(self._items_of(group.session_id), Outcome.DROPPED)
 
-    def _groups_of(self, session_id: str) -> list[Group]:
+    def _items_of(self, session_id: str) -> list[_Item]:
         """Every unsettled group of a session, in log order."""
-        waiting = [item.group for item in self._waiting if item.group.session_id == session_id]
-        return [group for group in self._in_hand if group.session_id == session_id] + waiting
+        return [item for item in (*self._in_hand, *self._waiting) if item.session_id == session_id]
 
-    def _settle(self, groups: list[Group], outcome: Outcome) -> None:
-        if not groups:
+    def _settle(self, items: list[_Item], outcome: Outcome) -> None:
+        if not items:
             return
-        gone = {id(group) for group in groups}
-        self._in_hand = [group for group in self._in_hand if id(group) not in gone]
+        gone = {id(item) for item in items}
+        self._in_hand = [item for item in self._in_hand if id(item) not in gone]
         if outcome is not Outcome.COMMITTED:  # what commits was in hand
-            self._waiting = deque(item for item in self._waiting if id(item.group) not in gone)
+            self._waiting = deque(item for item in self._waiting if id(item) not in gone)
         now = self._clock.monotonic()
-        self._deliver([Settled(group, outcome, now) for group in groups])
+        self._deliver([Settled(item.group, item.incarnation, outcome, now) for item in items])
 
     def _back_off(self, error: StoreTransient) -> float:
         self._attempts += 1
@@ -297,13 +307,13 @@ class Committer:
         return delay
 
 
-def _by_session(groups: Sequence[Group]) -> list[tuple[str, list[Group]]]:
+def _by_session(items: Sequence[_Item]) -> list[tuple[str, list[_Item]]]:
     # sorted is stable: log order within a session is kept.
-    ordered = sorted(groups, key=lambda group: group.session_id)
-    return [(name, list(members)) for name, members in groupby(ordered, lambda g: g.session_id)]
+    ordered = sorted(items, key=lambda item: item.session_id)
+    return [(name, list(members)) for name, members in groupby(ordered, lambda i: i.session_id)]
 
 
-def _split(groups: Sequence[Group]) -> list[list[Group]]:
+def _split(items: Sequence[_Item]) -> list[list[_Item]]:
     """Narrow a refused batch: by session if it holds several, else group by group."""
-    sessions = [members for _, members in _by_session(groups)]
-    return sessions if len(sessions) > 1 else [[group] for group in groups]
+    sessions = [members for _, members in _by_session(items)]
+    return sessions if len(sessions) > 1 else [[item] for item in items]

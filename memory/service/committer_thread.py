@@ -44,7 +44,7 @@ class CommitterThread:
         )
         self._store = store
         self._wake = threading.Condition()
-        self._groups: list[Group] = []
+        self._groups: list[tuple[Group, int]] = []
         self._jobs: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._draining: list[Future[None]] = []
         self._stopping = False
@@ -52,10 +52,10 @@ class CommitterThread:
         self._thread = threading.Thread(target=self._run, name="lambo-committer", daemon=True)
         self._thread.start()
 
-    def submit(self, group: Group) -> None:
+    def submit(self, group: Group, incarnation: int) -> None:
         """Queue a group; its settlement comes through `on_settled` on the event loop."""
         with self._wake:
-            self._groups.append(group)
+            self._groups.append((group, incarnation))
             self._wake.notify()
 
     async def run(self, job: Callable[[], T]) -> T:
@@ -103,9 +103,10 @@ class CommitterThread:
             delay: float | None = None
             while True:
                 groups, jobs, stopping = self._collect(delay)
+                for group, incarnation in groups:
+                    self.committer.submit(group, incarnation)
                 for job, future in jobs:
                     _run_job(job, future)
-                self.committer.submit(groups)
                 if stopping:
                     break
                 delay = self.committer.step(drain=bool(self._draining))
@@ -119,7 +120,7 @@ class CommitterThread:
 
     def _collect(
         self, delay: float | None
-    ) -> tuple[list[Group], list[tuple[Callable[[], Any], Future[Any]]], bool]:
+    ) -> tuple[list[tuple[Group, int]], list[tuple[Callable[[], Any], Future[Any]]], bool]:
         with self._wake:
             if not (self._groups or self._jobs or self._stopping or self._can_drain(delay)):
                 self._wake.wait(delay)

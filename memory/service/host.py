@@ -95,6 +95,7 @@ class SessionHost:
         self._clock = clock
         self._ids = ids
         self._open: dict[str, _Open] = {}
+        self._routes: dict[int, Memory] = {}  # whose groups a settlement speaks of
         self._opening: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._committer: CommitterThread | None = None
@@ -267,6 +268,7 @@ class SessionHost:
             counts = await committer.run(delete)
         finally:
             self._open.pop(session_id, None)
+            self._drop_routes(entry.memory)
         log.warning("session %r deleted by %r: %s", session_id, caller.agent_id, counts)
         return _session_reply(
             f"deleted session '{session_id}': {counts.get('concept', 0)} concepts",
@@ -285,13 +287,12 @@ class SessionHost:
         for sentence in loaded.set_aside:
             log.error("session %r: %s", session_id, sentence)
         lease = Lease(session_id, lease.node_id, lease.token, loaded.position)
-        committer = self._running()
-        await committer.run(lambda: committer.committer.attach(lease))
+        incarnation = await self._attach(lease)
         memory = Memory(
             graph,
             position=loaded.position,
             receipt_digests=dict(loaded.receipt_digests),
-            link=_Link(self, session_id),
+            link=_Link(self, session_id, incarnation),
             store=self._store,
             config=self._config,
             readers=self._readers,
@@ -300,6 +301,7 @@ class SessionHost:
         )
         entry = _Open(memory, lease, self._clock.monotonic(), loaded.set_aside)
         self._open[session_id] = entry
+        self._routes[incarnation] = memory
         # What was loaded lives as long as the session: no collection need walk it again.
         gc.freeze()
         return entry
@@ -366,6 +368,7 @@ class SessionHost:
             self._store.release_lease(session_id, node_id=self._node_id, token=lease.token)
 
         del self._open[session_id]
+        self._drop_routes(entry.memory)
         await self._on_committer(release, "the lease")
 
     async def _drain(self, entry: _Open) -> None:
@@ -446,13 +449,33 @@ class SessionHost:
 
     def _on_settled(self, settled: Sequence[Settled]) -> None:
         for item in settled:
+            memory = self._routes.get(item.incarnation)
+            if memory is None:
+                continue
             entry = self._open.get(item.group.session_id)
-            if entry is not None:
+            if entry is not None and entry.memory is memory:
                 entry.confirmed_at = item.settled_at
-                entry.memory.on_settled(item)
+            memory.on_settled(item)
+            if memory.is_fenced and memory.unsettled_count == 0:
+                del self._routes[item.incarnation]
+
+    def _drop_routes(self, memory: Memory) -> None:
+        self._routes = {at: held for at, held in self._routes.items() if held is not memory}
+
+    async def _attach(self, lease: Lease) -> int:
+        committer = self._running()
+        return await committer.run(lambda: committer.committer.attach(lease))
 
     async def _reload(self, memory: Memory) -> None:
         """Replace a session's graph by what the store holds, after a rejected group."""
+        session_id = memory.graph.session_id
+        try:
+            await self._reload_when_possible(memory)
+        except Exception:  # a bug of ours, or rows that cannot be: writing on would build on sand
+            log.exception("session %r cannot be reloaded; its writes stop", session_id)
+            memory.on_reload_failed()
+
+    async def _reload_when_possible(self, memory: Memory) -> None:
         session_id = memory.graph.session_id
         delay = self._config.retry_initial_seconds
         while True:
@@ -462,14 +485,16 @@ class SessionHost:
             try:
                 loaded, graph = await self._load(session_id)
                 break
-            except LamboError as error:
+            except StoreUnavailable as error:
                 log.error("session %r cannot be reloaded yet: %s", session_id, error)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, self._config.retry_max_seconds)
         lease = Lease(session_id, self._node_id, entry.lease.token, loaded.position)
-        committer = self._running()
-        await committer.run(lambda: committer.committer.attach(lease))
-        memory.on_reloaded(graph, loaded.position, dict(loaded.receipt_digests))
+        incarnation = await self._attach(lease)
+        self._drop_routes(memory)
+        self._routes[incarnation] = memory
+        link = _Link(self, session_id, incarnation)
+        memory.on_reloaded(graph, loaded.position, dict(loaded.receipt_digests), link)
         log.warning("session %r reloaded at position %d", session_id, loaded.position)
 
     # -- plumbing ---------------------------------------------------------------------------------
@@ -504,12 +529,13 @@ class SessionHost:
 class _Link(SessionLink):
     """A memory's way back to its host."""
 
-    def __init__(self, host: SessionHost, session_id: str) -> None:
+    def __init__(self, host: SessionHost, session_id: str, incarnation: int) -> None:
         self._host = host
         self._session_id = session_id
+        self._incarnation = incarnation
 
     def submit(self, group: Group) -> None:
-        self._host._running().submit(group)
+        self._host._running().submit(group, self._incarnation)
 
     @property
     def is_away(self) -> bool:

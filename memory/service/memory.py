@@ -368,17 +368,37 @@ class Memory(MemoryView, Writes):
             case Outcome.DROPPED:
                 pass  # the rejection before it asked for the reload
 
-    def on_reloaded(self, graph: Graph, position: int, receipt_digests: dict[Scope, str]) -> None:
+    def on_reloaded(
+        self,
+        graph: Graph,
+        position: int,
+        receipt_digests: dict[Scope, str],
+        link: SessionLink,
+    ) -> None:
         """Swap in what the store holds; waiting writes go on."""
+        assert not self._pending
+        self._link = link
         self.graph = graph
         self._position = position
         self._digests = OrderedDict(receipt_digests)
         if self._faults_in_row >= FAULTS_MAX:
-            self._fence = StoreFault(
-                f"the store refused {FAULTS_MAX} writes of session '{graph.session_id}' in a row; "
-                "writes stopped until an operator looks at the dead letters and closes the session"
+            self._shut(
+                StoreFault(
+                    f"the store refused {FAULTS_MAX} writes of session '{graph.session_id}' in a "
+                    "row; writes stopped until an operator looks at the dead letters and closes "
+                    "the session"
+                )
             )
         self._ready.set()
+
+    def on_reload_failed(self) -> None:
+        """The stored session cannot be used: stop its writes, answer from what is in RAM."""
+        self._shut(
+            StoreFault(
+                f"session '{self.graph.session_id}' could not be loaded again after a refused "
+                "write; its writes are stopped, see the server's log"
+            )
+        )
 
     def on_lease_lost(self) -> None:
         """Another node holds the session: drop what is in RAM."""

@@ -145,7 +145,9 @@ def plain_counters(graph: Graph) -> dict[str, tuple[int, int, int, int]]:
     for row in graph.concept_rows():
         me = graph.id_at(row)
         weightless = (EdgeType.CONTRADICTS, EdgeType.SUSPECTED_SUPERSEDES)
-        incident = [e for e in edges if me in (e.source, e.target) and e.edge_type not in weightless]
+        incident = [
+            e for e in edges if me in (e.source, e.target) and e.edge_type not in weightless
+        ]
         rests = {e.source for e in edges if e.edge_type == "Dependency" and e.target == me}
         rests |= {e.target for e in edges if e.edge_type == "Hierarchical" and e.source == me}
         counters[me] = (

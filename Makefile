@@ -1,0 +1,81 @@
+# Everything from a fresh clone with Python 3.11 or later and make. Each target says what it does and
+# may be run again: what is done already is not done twice.
+
+VENV := .venv
+BIN := $(VENV)/bin
+ROUNDS ?= 30
+
+# The first interpreter that is new enough; PYTHON=... names another.
+PYTHON ?= $(shell for candidate in python3.11 python3 python3.13 python3.12 python; do \
+	$$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+	&& { echo $$candidate; break; }; done)
+
+# Installed state is keyed by the dependencies: another pyproject.toml means another stamp.
+HASH := $(shell cksum < pyproject.toml | tr -d ' \t')
+RUN_STAMP := $(VENV)/.installed-$(HASH)
+DEV_STAMP := $(VENV)/.installed-dev-$(HASH)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv serve test lint types contracts check demo kill-test bench clean
+
+help:  ## Show the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
+
+venv: $(DEV_STAMP)  ## Create .venv with everything development needs
+
+serve: $(RUN_STAMP)  ## Migrate the data folder (./data) and serve on 127.0.0.1:7700
+	@echo "==> serving (address and data folder follow); Ctrl-C stops"
+	@exec $(BIN)/lambo serve
+
+test: $(DEV_STAMP)  ## Run the whole test suite
+	@echo "==> running the whole test suite"
+	@$(BIN)/python -m pytest
+
+lint: $(DEV_STAMP)  ## Check format and lint rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(DEV_STAMP)  ## Check types, strictly
+	$(BIN)/mypy
+
+contracts: $(DEV_STAMP)  ## Check who imports whom
+	$(BIN)/lint-imports
+
+check: lint types contracts test  ## Run what continuous integration runs, in this folder
+
+demo: $(RUN_STAMP)  ## Run the two-agent scenario on a private server and print it
+	@$(BIN)/lambo demo
+
+kill-test: $(DEV_STAMP)  ## Kill the server under load, ROUNDS times, and count what was lost
+	@echo "==> $(ROUNDS) rounds of SIGKILL and SIGTERM under load"
+	@KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/process/test_kill.py -s
+
+bench: $(DEV_STAMP)  ## Measure and print the speed report
+	@$(BIN)/python -m benchmarks
+
+clean:  ## Remove what these targets made, data excepted
+	rm -rf $(VENV) .ci-venv build dist *.egg-info
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+# A stamp, not bin/python: that one is there before an interrupted creation is complete.
+$(VENV)/.created:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Python 3.11 or later is needed and none was found; install it, or run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; \
+		exit 1; \
+	fi
+	@echo "==> creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(RUN_STAMP): | $(VENV)/.created
+	@if [ -f $(DEV_STAMP) ]; then :; else \
+		echo "==> installing lambo into $(VENV) (once, and after a change of pyproject.toml)"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . || exit 1; \
+	fi
+	@touch $@
+
+$(DEV_STAMP): | $(VENV)/.created
+	@echo "==> installing lambo and its development tools into $(VENV) (once, and after a change of pyproject.toml)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,147 @@
+"""Protocol routing, and the life of what serves: nothing here knows a verb.
+
+One ASGI application in front of everything: `lifespan` starts and stops the host, `/mcp` goes to
+the MCP surface, `/healthz` and `/readyz` are answered here, `/api/` goes to Django by a short way
+(`lambo_site.api_door`), the rest to Django as it is. Composition: MCP calls reach the verb table in
+this process, so no surface has a rule of its own.
+
+Invariant: the host runs exactly while requests are let in, and is closed after the last of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import django
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lambo_site.settings")
+django.setup(set_prefix=False)
+
+from lambo_site.api_door import ApiDoor, refuse_stranger  # noqa: E402  # models come after set-up
+from lambo_site.wiring import build_host  # noqa: E402
+from mcp_bridge.http_app import McpHttpApp  # noqa: E402
+from mcp_bridge.tools import CallContext, ToolReply, tool_specs  # noqa: E402
+from memory import runtime  # noqa: E402
+from memory.verbs import VERBS, Origin, carry_out  # noqa: E402
+from memory.version import VERSION  # noqa: E402
+
+logger = logging.getLogger("lambo.server")
+# One line for every call at INFO, and nothing an operator could act on.
+logging.getLogger("mcp").setLevel(logging.WARNING)
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+API_PREFIX = "/api/"
+
+
+async def dispatch(verb: str, arguments: dict[str, Any], context: CallContext) -> ToolReply:
+    """A tool call carried out in this process. Never an operator: agents have no secret."""
+    origin = Origin(context.agent_id, context.idempotency_key)
+    host = runtime.get_host()
+    reply = await carry_out(VERBS[verb], host, context.session, arguments, origin)
+    structured = dict(reply.structured)
+    return ToolReply(text=reply.text, warnings=structured.pop("warnings"), structured=structured)
+
+
+class Application:
+    """The server as an ASGI application."""
+
+    def __init__(self) -> None:
+        self._pages = get_asgi_application()
+        self._api = ApiDoor()
+        self._mcp = McpHttpApp(
+            dispatch, tool_specs(VERBS), version=VERSION, allowed_hosts=settings.ALLOWED_HOSTS
+        )
+        self._node_id = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "http":
+                await self._http(scope, receive, send)
+            case "lifespan":
+                await self._lifespan(receive, send)
+            case "websocket":
+                await send({"type": "websocket.close", "code": 1000})
+            case other:
+                raise ValueError(f"no such protocol here: {other}")
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if path in ("/healthz", "/readyz"):
+            await self._sign_of_life(scope, send)
+            return
+        runtime.activity.begin()
+        try:
+            if path.startswith(API_PREFIX):
+                await self._api(scope, receive, send)
+            elif self._mcp.serves(path):
+                await self._mcp(scope, receive, send)
+            else:
+                await self._pages(scope, receive, send)
+        finally:
+            runtime.activity.end()
+
+    async def _sign_of_life(self, scope: Scope, send: Send) -> None:
+        """`/healthz`: the process serves. `/readyz`: a write would be acknowledged now."""
+        if await refuse_stranger(scope, send):
+            return
+        host = runtime.find_host()
+        is_ready = host is not None and host.is_healthy
+        if scope["path"] == "/healthz":
+            status, word = 200, "ok"
+        else:
+            status, word = (200, "ready") if is_ready else (503, "not ready")
+        answer = {"status": word, "version": VERSION, "node_id": self._node_id}
+        body = json.dumps(answer).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"no-store"),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            async with self._serving():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Exception as error:
+            # The protocol's edge: the command that serves reports it, the detail is in the log.
+            logger.exception("the server could not start or stop in order")
+            runtime.set_failure(error)
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+    @asynccontextmanager
+    async def _serving(self) -> AsyncIterator[None]:
+        """Everything that must run while requests are served; undone in the opposite order.
+
+        MCP ends before the host: what its calls have applied is committed by the host's close.
+        """
+        held = runtime.get_held_folder()
+        self._node_id = held.node_id
+        host = build_host(settings.PROCESS, node_id=held.node_id)
+        await host.start()
+        try:
+            async with self._mcp.run():
+                runtime.set_host(host)
+                yield
+                runtime.set_host(None)
+        finally:
+            runtime.set_host(None)
+            runtime.set_close_report(await host.close())
+
+
+application = Application()

@@ -1,0 +1,367 @@
+"""Reads `lambo.toml` and the LAMBO_* variables, once, into frozen and checked values.
+
+The file is looked for at `--config`, then LAMBO_CONFIG, then `./lambo.toml`; without one the
+defaults hold. A variable wins over the file; an empty one counts as unset. Everything unknown is
+refused, and so is everything that nothing uses yet: a setting that is accepted has an effect. Every
+refusal names the key, where it was written and the limit. Needs no Django, so that a command line
+stays fast.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memory.engine.config import (
+    BOUNDS,
+    Bound,
+    Config,
+    Durability,
+    check_choice,
+    check_number,
+)
+from memory.engine.errors import InvalidConfiguration
+
+FILE_NAME = "lambo.toml"
+PREFIX = "LAMBO_"
+PORT = Bound(1, 65_535, is_whole=True)
+
+
+class LogLevel(StrEnum):
+    """How much the server says."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How a log line is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class StoreKind(StrEnum):
+    """Where sessions are kept."""
+
+    SQLITE = "sqlite"
+    MEMORY = "memory"  # nowhere: gone when the server stops
+
+
+class EmbedderKind(StrEnum):
+    """What turns text into vectors."""
+
+    NONE = "none"  # recall by words and by dependency
+
+
+class Given(NamedTuple):
+    """A value as it was written, and where."""
+
+    value: object
+    source: str
+
+
+Reader = Callable[[str, Given, Path], Any]
+"""(key, what was given, folder that relative paths start from) -> checked value, or raises."""
+
+
+def _read_choice(kind: type[StrEnum], *, not_yet: Mapping[str, str] | None = None) -> Reader:
+    """Reader of an enum; `not_yet` gives a kinder refusal for names that will mean something."""
+
+    def read(key: str, given: Given, _folder: Path) -> Any:
+        coming = (not_yet or {}).get(given.value) if isinstance(given.value, str) else None
+        if coming is not None:
+            raise _refusal(key, f"{key} cannot be {given.value} yet: {coming}", given.source)
+        return check_choice(key, given.value, kind, source=given.source)
+
+    return read
+
+
+def _read_flag(key: str, given: Given, _folder: Path) -> bool:
+    words = {"true": True, "1": True, "false": False, "0": False}
+    value = words.get(given.value) if isinstance(given.value, str) else given.value
+    if not isinstance(value, bool):
+        raise _refusal(key, f"{key} must be true or false, not {given.value!r:.60}", given.source)
+    return value
+
+
+def _read_text(key: str, given: Given) -> str:
+    text = given.value
+    if not isinstance(text, str) or not text.strip() or not text.isprintable():
+        raise _refusal(key, f"{key} must be one line of text, not {text!r:.60}", given.source)
+    return text
+
+
+def _read_folder(key: str, given: Given, folder: Path) -> Path:
+    return (folder / Path(_read_text(key, given)).expanduser()).resolve()
+
+
+def _read_bind(key: str, given: Given, _folder: Path) -> str:
+    address = _read_text(key, given)
+    if not is_loopback(address):
+        raise _refusal(
+            key,
+            f"{key} must be a loopback address (127.0.0.1, ::1 or localhost), not {address!r:.60}: "
+            "callers from other machines could not be told apart yet",
+            given.source,
+        )
+    return address
+
+
+def is_loopback(address: str) -> bool:
+    """True for `localhost` and every address of 127.0.0.0/8 and ::1; a host name is not asked."""
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class Setting(NamedTuple):
+    """One line of `docs/configuration.md`. `name` is a field of ProcessSettings or of Config."""
+
+    key: str
+    variable: str
+    name: str
+    read: Reader
+    is_engine: bool = False
+    bound: Bound | None = None
+    """The range of a number; None for everything else."""
+
+
+_DATABASE_SERVERS = "this version keeps sessions in SQLite; database servers are being built"
+_STORES = dict.fromkeys(
+    ("postgres", "postgresql", "pg", "cockroach", "cockroachdb", "crdb"), _DATABASE_SERVERS
+)
+_EMBEDDERS = dict.fromkeys(
+    ("bge", "bge_m3", "bge-m3", "fixture", "llama", "bedrock", "titan", "openai", "http"),
+    "this version recalls by words and by dependency; embedders are being built",
+)
+
+
+def _engine_number(key: str, variable: str, name: str) -> Setting:
+    return _number(key, variable, name, BOUNDS[name], is_engine=True)
+
+
+def _number(key: str, variable: str, name: str, bound: Bound, *, is_engine: bool) -> Setting:
+    def read(key: str, given: Given, _folder: Path) -> object:
+        check_number(key, given.value, bound, source=given.source)
+        return given.value
+
+    return Setting(key, variable, name, read, is_engine, bound)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("data_dir", "LAMBO_DATA_DIR", "data_dir", _read_folder),
+    Setting("debug", "LAMBO_DEBUG", "debug", _read_flag),
+    Setting("server.bind", "LAMBO_BIND", "bind", _read_bind),
+    _number("server.port", "LAMBO_PORT", "port", PORT, is_engine=False),
+    _engine_number("server.idle_exit_minutes", "LAMBO_IDLE_EXIT_MINUTES", "idle_exit_minutes"),
+    Setting("log.level", "LAMBO_LOG_LEVEL", "log_level", _read_choice(LogLevel)),
+    Setting("log.format", "LAMBO_LOG_FORMAT", "log_format", _read_choice(LogFormat)),
+    Setting("store.kind", "LAMBO_STORE", "store_kind", _read_choice(StoreKind, not_yet=_STORES)),
+    Setting(
+        "embedder.kind",
+        "LAMBO_EMBEDDER",
+        "embedder_kind",
+        _read_choice(EmbedderKind, not_yet=_EMBEDDERS),
+    ),
+    Setting(
+        "writes.durability",
+        "LAMBO_DURABILITY",
+        "durability",
+        _read_choice(Durability),
+        is_engine=True,
+    ),
+    _engine_number(
+        "writes.flush_interval_seconds", "LAMBO_FLUSH_INTERVAL_SECONDS", "flush_interval_seconds"
+    ),
+    _engine_number("writes.flush_mutations", "LAMBO_FLUSH_MUTATIONS", "flush_mutations"),
+    _engine_number("lease.ttl_seconds", "LAMBO_LEASE_TTL_SECONDS", "lease_ttl_seconds"),
+    _engine_number("lease.heartbeat_seconds", "LAMBO_HEARTBEAT_SECONDS", "heartbeat_seconds"),
+    _engine_number("sessions.open_max", "LAMBO_OPEN_SESSIONS_MAX", "open_sessions_max"),
+)
+"""Everything that can be set, in the order of the documentation."""
+
+_BY_KEY = {setting.key: setting for setting in SETTINGS}
+_BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
+
+CONFIG_VARIABLE = "LAMBO_CONFIG"
+DATABASE_VARIABLE = "LAMBO_DATABASE_URL"
+DEMO_VARIABLE = "LAMBO_DEMO"
+"""Set by `lambo demo` for the private server it starts; no key of the file stands for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """What one process was told. Checked again when changed by `dataclasses.replace`."""
+
+    data_dir: Path
+    """Absolute. Nothing is kept outside it."""
+    debug: bool = False
+    bind: str = "127.0.0.1"
+    port: int = 7700
+    log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.TEXT
+    store_kind: StoreKind = StoreKind.SQLITE
+    embedder_kind: EmbedderKind = EmbedderKind.NONE
+    config: Config = field(default_factory=Config)
+    config_path: Path | None = None
+    """The file that was read, if any."""
+    is_demo: bool = False
+    """Made-up clock and ids, sessions of the demo only."""
+
+    def __post_init__(self) -> None:
+        if not self.data_dir.is_absolute():
+            raise InvalidConfiguration("data_dir must be absolute here", setting="data_dir")
+        check_number("server.port", self.port, PORT)
+        _read_bind("server.bind", Given(self.bind, "the command line"), self.data_dir)
+
+    @property
+    def url(self) -> str:
+        """Where this process serves, without a slash at the end."""
+        host = f"[{self.bind}]" if ":" in self.bind else self.bind
+        return f"http://{host}:{self.port}"
+
+    @property
+    def allowed_hosts(self) -> list[str]:
+        """Names a request may call this server by; anything else smells of DNS rebinding."""
+        own = f"[{self.bind}]" if ":" in self.bind else self.bind
+        return list(dict.fromkeys([own, "localhost", "127.0.0.1", "[::1]"]))
+
+
+def load_process_settings(
+    environ: Mapping[str, str], *, folder: Path, config_path: Path | None = None
+) -> ProcessSettings:
+    """Read the file and the variables. `folder` is where relative paths of variables start from.
+
+    Raises `InvalidConfiguration`; nothing is half configured.
+    """
+    variables = {
+        name: text for name, text in environ.items() if name.startswith(PREFIX) and text.strip()
+    }
+    _check_variables(variables)
+    path = _find_file(variables, folder=folder, config_path=config_path)
+    given: dict[str, tuple[Given, Path]] = {}
+    if path is not None:
+        for key, value in _read_file(path).items():
+            given[key] = (Given(value, f"{path}"), path.parent)
+    for name, text in variables.items():
+        if name in _BY_VARIABLE:
+            setting = _BY_VARIABLE[name]
+            value = text.strip() if setting.bound is None else _number_in(text.strip())
+            given[setting.key] = (Given(value, f"variable {name}"), folder)
+    own: dict[str, Any] = {"data_dir": (folder / "data").resolve(), "config_path": path}
+    if DEMO_VARIABLE in variables:
+        asked = Given(variables[DEMO_VARIABLE].strip(), f"variable {DEMO_VARIABLE}")
+        own["is_demo"] = _read_flag(DEMO_VARIABLE, asked, folder)
+    engine: dict[str, Any] = {}
+    for key, (written, base) in given.items():
+        setting = _BY_KEY[key]
+        (engine if setting.is_engine else own)[setting.name] = setting.read(key, written, base)
+    return ProcessSettings(config=_build_config(engine, given), **own)
+
+
+def _build_config(engine: dict[str, Any], given: Mapping[str, tuple[Given, Path]]) -> Config:
+    """The engine's part; a broken relation between settings is reported with its source."""
+    try:
+        return Config(**engine)
+    except InvalidConfiguration as error:
+        for key, (written, _) in given.items():
+            if _BY_KEY[key].name == error.fields.get("setting"):
+                raise _refusal(key, f"{key}: {error.message}", written.source) from error
+        # The broken half is a default; what was written is the other half.
+        sources = ", ".join(
+            sorted(
+                {written.source for key, (written, _) in given.items() if _BY_KEY[key].is_engine}
+            )
+        )
+        raise _refusal(str(error.fields.get("setting")), error.message, sources) from error
+
+
+def _check_variables(variables: Collection[str]) -> None:
+    """Refuse LAMBO_* variables that mean nothing; a typing error must not be a silent default."""
+    if DATABASE_VARIABLE in variables:
+        # The value holds a password as often as not; it is never shown.
+        raise _refusal(
+            DATABASE_VARIABLE,
+            f"{DATABASE_VARIABLE} cannot be set yet: {_DATABASE_SERVERS}",
+            f"variable {DATABASE_VARIABLE}",
+        )
+    known = {*_BY_VARIABLE, CONFIG_VARIABLE, DEMO_VARIABLE}
+    for name in sorted(variables):
+        if name not in known:
+            raise _refusal(
+                name,
+                f"unknown variable {name}{_suggestion(name, known)}",
+                f"variable {name}",
+            )
+
+
+def _find_file(
+    variables: Mapping[str, str], *, folder: Path, config_path: Path | None
+) -> Path | None:
+    """The file to read. One that was asked for must exist; the one in the folder need not."""
+    if config_path is not None:
+        return (folder / config_path.expanduser()).resolve()
+    if CONFIG_VARIABLE in variables:
+        return (folder / Path(variables[CONFIG_VARIABLE]).expanduser()).resolve()
+    path = (folder / FILE_NAME).resolve()
+    return path if path.exists() else None
+
+
+def _read_file(path: Path) -> dict[str, object]:
+    """The file as a flat table of known keys; refuses unknown keys and sections."""
+    try:
+        document = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise _refusal("config", f"cannot read {path}: {error.strerror}", f"{path}") from error
+    except ValueError as error:  # not UTF-8, or no TOML
+        raise _refusal("config", f"{path} is not valid TOML: {error}", f"{path}") from error
+    sections = {key.partition(".")[0] for key in _BY_KEY if "." in key}
+    flat: dict[str, object] = {}
+    for name, value in document.items():
+        if name in sections:
+            if not isinstance(value, dict):
+                raise _refusal(name, f"{name} must be a section [{name}]", f"{path}")
+            flat |= {f"{name}.{inner}": inner_value for inner, inner_value in value.items()}
+        elif isinstance(value, dict):
+            raise _refusal(
+                name, f"unknown section [{name}]{_suggestion(name, sections)}", f"{path}"
+            )
+        else:
+            flat[name] = value
+    for key in flat:
+        if key not in _BY_KEY:
+            raise _refusal(key, f"unknown key {key}{_suggestion(key, _BY_KEY)}", f"{path}")
+    return flat
+
+
+def _number_in(text: str) -> object:
+    """The number that a variable spells, or the text itself, which the bound will refuse."""
+    if re.fullmatch(r"[+-]?[0-9]{1,400}", text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _suggestion(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else f" (known: {', '.join(sorted(known))})"
+
+
+def _refusal(setting: str, message: str, source: str) -> InvalidConfiguration:
+    shown = message if source in message else f"{message} (from {source})"
+    return InvalidConfiguration(shown, setting=setting, source=source)

@@ -1,0 +1,16 @@
+"""Which address leads where in Django. What is not a page is routed in `lambo_site.asgi`."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import path, re_path
+
+from lambo_site.api import api
+from lambo_site.pages import show_file, show_index
+
+urlpatterns = [
+    path("", show_index, name="index"),
+    path("api/v1/", api.urls),
+    path("admin/", admin.site.urls),
+    re_path(r"^static/(?P<path>.+)$", show_file),
+]

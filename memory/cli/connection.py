@@ -1,0 +1,96 @@
+"""From the common options to an open client: which folder, which server, which rights.
+
+Finds the running server of the data folder or starts one in the background. Knows no verb. The
+operator secret is read only for verbs that need it and goes to the folder's own server alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from memory.data_folder import read_runtime
+
+if TYPE_CHECKING:
+    from memory.client import LamboClient
+
+_CONFIGURATION: Final = "lambo_site.configuration"
+"""By name, as Django's settings are: the composition root is imported by nobody."""
+
+
+def find_data_dir(options: Namespace, environ: Mapping[str, str]) -> Path:
+    """The folder of `--data-dir`, else the configured one. Raises `InvalidConfiguration`."""
+    if (given := getattr(options, "data_dir", None)) is not None:
+        return Path(given).expanduser().resolve()
+    configuration = importlib.import_module(_CONFIGURATION)
+    config = getattr(options, "config", None)
+    settings = configuration.load_process_settings(
+        environ, folder=Path.cwd(), config_path=None if config is None else Path(config)
+    )
+    folder: Path = settings.data_dir
+    return folder
+
+
+def server_environment(options: Namespace, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a server started on behalf of these options."""
+    env = dict(environ)
+    if (config := getattr(options, "config", None)) is not None:
+        env["LAMBO_CONFIG"] = str(Path(config).expanduser().resolve())
+    if (data_dir := getattr(options, "data_dir", None)) is not None:
+        env["LAMBO_DATA_DIR"] = str(Path(data_dir).expanduser().resolve())
+    return env
+
+
+def connect(options: Namespace, *, agent_id: str, as_operator: bool) -> LamboClient:
+    """An open client for the server these options mean; started if need be."""
+    from memory.cli.launcher import find_or_start_server
+    from memory.client import Address, LamboClient, Retries
+
+    # Under `manage.py` logging is configured; a line per request is no talk for people.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    url: str | None = getattr(options, "url", None)
+    if url is not None:
+        return LamboClient(
+            url,
+            agent_id=agent_id,
+            operator_secret=_secret_for(url, options) if as_operator else None,
+            user=_person(),
+            # Somebody waits at the terminal, and the address may be a typing error.
+            retries=Retries(unreachable_seconds=2.0),
+        )
+    data_dir = find_data_dir(options, os.environ)
+    env = server_environment(options, os.environ)
+
+    def locate() -> Address:
+        server = find_or_start_server(data_dir, env=env)
+        if server.started:
+            print(f"lambo: started a server at {server.url}, data in {data_dir}", file=sys.stderr)
+        runtime = read_runtime(data_dir) if as_operator else None
+        return Address(server.url, runtime.operator_secret if runtime else None)
+
+    found = locate()
+    return LamboClient(
+        found.url,
+        agent_id=agent_id,
+        operator_secret=found.operator_secret,
+        user=_person(),
+        locate=locate,
+    )
+
+
+def _secret_for(url: str, options: Namespace) -> str | None:
+    """The operator secret if the folder's own server stands at `url`; no stranger sees it."""
+    runtime = read_runtime(find_data_dir(options, os.environ))
+    return runtime.operator_secret if runtime and runtime.url == url.rstrip("/") else None
+
+
+def _person() -> str:
+    from memory.cli.identity import default_agent
+
+    return default_agent()

@@ -1,0 +1,176 @@
+"""What a verb of the command line is, and what it is given when it runs.
+
+Owns the record each verb module fills in, the options they share, and the two ways in which a
+command ends without running: a usage error, and a person who says no. Opens a connection only when
+a verb asks for one, so that a mistake in the arguments starts no server.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
+
+from memory.engine.errors import LamboError
+
+if TYPE_CHECKING:
+    from memory.client import Answer, LamboClient
+
+SESSION_DEFAULT: Final = "default"
+VALUE_OPTIONS: Final = ("--session", "--agent", "--data-dir", "--url", "--config")
+"""The common options that are followed by a value."""
+
+SERVER_NOTE: Final = (
+    "Uses the running server of the data folder; if there is none, starts one in the background."
+)
+
+
+class UsageError(LamboError):
+    """The command line makes no sense; nothing ran."""
+
+    code: ClassVar[str] = "usage"
+
+
+class Declined(LamboError):
+    """A person was asked and said no; nothing was changed."""
+
+    code: ClassVar[str] = "declined"
+
+
+class Parser(ArgumentParser):
+    """An argument parser that raises `UsageError` instead of leaving the process."""
+
+    def __init__(
+        self,
+        prog: str,
+        *,
+        description: str | None = None,
+        epilog: str | None = None,
+        add_help: bool = True,
+    ) -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=epilog,
+            add_help=add_help,
+            formatter_class=RawDescriptionHelpFormatter,
+            # A new option must never change what an old script's short form means.
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb. `run` may raise any `LamboError`; `render` makes the text for people."""
+
+    name: str
+    summary: str
+    example: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace, Invocation], Answer]
+    render: Callable[[Answer], str]
+    note: str = SERVER_NOTE
+    uses_server: bool = True
+    """Whether the options that choose a session, an agent and a server mean anything."""
+
+    def parser(self) -> Parser:
+        """The verb's own parser, common options included."""
+        parser = Parser(
+            f"lambo {self.name}",
+            description=f"{self.summary}\n\n{self.note}".rstrip(),
+            epilog=f"example:\n  {self.example}",
+        )
+        self.add_arguments(parser)
+        add_common_options(parser, with_server=self.uses_server)
+        return parser
+
+    def refuse_idle_options(self, options: Namespace) -> None:
+        """Refuse options before the verb that it would ignore."""
+        for option in VALUE_OPTIONS if not self.uses_server else ():
+            if hasattr(options, option.removeprefix("--").replace("-", "_")):
+                raise UsageError(f"{option} means nothing to {self.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The common options of one command, and the way to the server."""
+
+    session: str
+    agent: str
+    connect: Callable[[bool], LamboClient]
+    """(as operator) -> an open client."""
+
+    def client(self) -> LamboClient:
+        """A client with the rights of an agent."""
+        return self.connect(False)
+
+    def operator_client(self) -> LamboClient:
+        """A client that may carry out the acts left to people."""
+        return self.connect(True)
+
+
+def add_common_options(parser: ArgumentParser, *, with_server: bool = True) -> None:
+    """The options every verb takes. Absent ones leave no trace, so they may stand before the verb,
+    after it, or both (the last one wins)."""
+    group = parser.add_argument_group("common options")
+
+    def add(option: str, metavar: str, text: str) -> None:
+        group.add_argument(option, metavar=metavar, default=SUPPRESS, help=text)
+
+    if with_server:
+        add("--session", "NAME", f"the session to work in (default: {SESSION_DEFAULT})")
+        add("--agent", "NAME", "the agent to speak for (default: your user name and this machine)")
+        add("--data-dir", "FOLDER", "the data folder whose server is used (default: as configured)")
+        add("--url", "URL", "use the server at this address; starts none")
+        add("--config", "FILE", "the lambo.toml to read")
+    group.add_argument(
+        "--json", action="store_true", default=SUPPRESS, help="print one JSON object"
+    )
+
+
+def add_key_option(parser: ArgumentParser) -> None:
+    """The idempotency key of a write."""
+    parser.add_argument(
+        "--key",
+        metavar="KEY",
+        help="idempotency key: repeating the command under the same key does it once "
+        "(default: a fresh one)",
+    )
+
+
+def add_subject(parser: ArgumentParser, name: str, text: str) -> None:
+    """A verb's main text: the first argument, or the option of the same name."""
+    parser.add_argument(f"{name}_given", metavar=name.upper(), nargs="?", help=text)
+    parser.add_argument(f"--{name}", metavar="TEXT", help="the same as an option")
+
+
+def subject(arguments: Namespace, name: str) -> str:
+    """The main text, given in exactly one of the two ways."""
+    found = [
+        text
+        for text in (getattr(arguments, f"{name}_given"), getattr(arguments, name))
+        if text is not None
+    ]
+    if len(found) != 1:
+        how = f"as the first argument or with --{name}"
+        raise UsageError(f"give {name} {how}" if not found else f"give {name} once, {how}")
+    text: str = found[0]
+    return text
+
+
+def show_text(answer: Answer) -> str:
+    """The server's own text, which is made for people."""
+    return answer["text"]
+
+
+def ask_person(question: str) -> str | None:
+    """A line typed by the person at the terminal, or None when there is nobody to ask."""
+    if not sys.stdin.isatty():
+        return None
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()

@@ -1,0 +1,237 @@
+"""Every verb of the API as a typed method, written once for both clients.
+
+Owns names, keyword arguments and their defaults ("leave it to the server"). Sends nothing: a method
+builds a request and hands it to the client it is mixed into.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+import memory.client_calls as calls
+from memory.client_calls import Call, ConceptFields
+
+R = TypeVar("R")
+
+
+class Verbs(ABC, Generic[R]):
+    """The methods. `R` is the answer, or what an asynchronous client's caller awaits to get it."""
+
+    _agent_id: str | None = None
+    """The agent of calls that name none."""
+
+    @abstractmethod
+    def _ask(self, call: Call, receipt: Call | None) -> R:
+        """Have a call answered; `receipt` asks how it ended, if it is a write with a key."""
+
+    # -- writes: one idempotency key per call, made here when none is given ------------------------
+
+    def derive(
+        self,
+        session: str,
+        concepts: Sequence[ConceptFields],
+        *,
+        parent_of: Iterable[tuple[str, str]] = (),
+        event_time: str | datetime | None = None,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Remember statements. `parent_of` holds (parent, child) texts."""
+        arguments = calls.given(
+            concepts=list(concepts),
+            parent_of=calls.pairs(parent_of),
+            event_time=calls.rfc3339("event_time", event_time),
+        )
+        return self._verb(session, "derive", arguments, agent_id, idempotency_key)
+
+    def record_action(
+        self,
+        session: str,
+        action: str,
+        *,
+        produces: Iterable[str] = (),
+        modifies: Iterable[str] = (),
+        depends_on: Iterable[str] = (),
+        against: Iterable[str] = (),
+        event_time: str | datetime | None = None,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Remember something done, what it made or changed, and what it rests on."""
+        arguments = calls.given(
+            action=action,
+            produces=calls.texts(produces),
+            modifies=calls.texts(modifies),
+            depends_on=calls.texts(depends_on),
+            against=calls.texts(against),
+            event_time=calls.rfc3339("event_time", event_time),
+        )
+        return self._verb(session, "record-action", arguments, agent_id, idempotency_key)
+
+    def demote(
+        self,
+        session: str,
+        chunk: str,
+        chunk_group_id: str,
+        *,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Keep a chunk of overflowing context, one observation per sentence."""
+        arguments = {"chunk": chunk, "chunk_group_id": chunk_group_id}
+        return self._verb(session, "demote", arguments, agent_id, idempotency_key)
+
+    def reserve(
+        self,
+        session: str,
+        *,
+        node_id: str | None = None,
+        concept: str | None = None,
+        ttl_seconds: int | None = None,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Take or extend a soft lock on a node named by its id, or a concept named by its text."""
+        arguments = calls.given(node_id=node_id, concept=concept, ttl_seconds=ttl_seconds)
+        return self._verb(session, "reserve", arguments, agent_id, idempotency_key)
+
+    def release(
+        self,
+        session: str,
+        *,
+        node_id: str | None = None,
+        concept: str | None = None,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Give a soft lock back."""
+        arguments = calls.given(node_id=node_id, concept=concept)
+        return self._verb(session, "release", arguments, agent_id, idempotency_key)
+
+    # -- human acts: they need the operator secret -------------------------------------------------
+
+    def retract(
+        self,
+        session: str,
+        concept: str,
+        *,
+        dry_run: bool = False,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Remove a concept (text or id), or report what would go."""
+        arguments = {"concept": concept, "dry_run": dry_run}
+        return self._verb(session, "retract", arguments, agent_id, idempotency_key)
+
+    def set_root_goal(
+        self,
+        session: str,
+        goals: Iterable[str],
+        *,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Say what the session is for; no goals clear it."""
+        arguments = {"goals": calls.texts(goals) or []}
+        return self._verb(session, "root-goal", arguments, agent_id, idempotency_key)
+
+    def declare_synonym(
+        self,
+        session: str,
+        source: str,
+        target: str,
+        *,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Read the spelling `source` as `target` from now on."""
+        arguments = {"source": source, "target": target}
+        return self._verb(session, "synonym", arguments, agent_id, idempotency_key)
+
+    # -- reads -------------------------------------------------------------------------------------
+
+    def recall(
+        self,
+        session: str,
+        query: str,
+        *,
+        top_k: int | None = None,
+        max_tokens: int | None = None,
+        traversal_depth: int | None = None,
+        agent_id: str | None = None,
+    ) -> R:
+        """What the session knows that answers a question."""
+        arguments = calls.given(
+            query=query, top_k=top_k, max_tokens=max_tokens, traversal_depth=traversal_depth
+        )
+        return self._verb(session, "recall", arguments, agent_id, None)
+
+    def inspect(
+        self, session: str, focus: str, *, depth: int | None = None, agent_id: str | None = None
+    ) -> R:
+        """One concept (text or id) and what stands around it."""
+        return self._verb(session, "inspect", calls.given(focus=focus, depth=depth), agent_id, None)
+
+    def saints(self, session: str) -> R:
+        """The canonical concepts."""
+        return self._verb(session, "saints", {}, None, None)
+
+    def stats(self, session: str) -> R:
+        """Counts and health."""
+        return self._verb(session, "stats", {}, None, None)
+
+    def receipt(self, session: str, idempotency_key: str, *, agent_id: str | None = None) -> R:
+        """How the write under a key ended; receipts are kept per agent."""
+        agent = agent_id or self._agent_id
+        return self._ask(calls.receipt_call(session, idempotency_key, agent_id=agent), None)
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    def create_session(self, session: str) -> R:
+        """Make a session without writing to it."""
+        return self._ask(calls.create_session_call(session, agent_id=self._agent_id), None)
+
+    def list_sessions(self, *, after: str | None = None, limit: int | None = None) -> R:
+        """Sessions by name, the first `limit` after a name."""
+        return self._ask(calls.list_sessions_call(after=after, limit=limit), None)
+
+    def close_session(self, session: str) -> R:
+        """Put a session away; its next use opens it again."""
+        return self._ask(calls.close_session_call(session, agent_id=self._agent_id), None)
+
+    def delete_session(self, session: str, *, confirm: str) -> R:
+        """Delete a session and all it holds; `confirm` repeats its name."""
+        call = calls.delete_session_call(session, confirm=confirm, agent_id=self._agent_id)
+        return self._ask(call, None)
+
+    # -- any verb ----------------------------------------------------------------------------------
+
+    def call(
+        self,
+        session: str,
+        verb: str,
+        arguments: Mapping[str, Any],
+        *,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Carry out a verb by its name on the wire, with arguments as they go over the wire."""
+        return self._verb(session, verb, arguments, agent_id, idempotency_key)
+
+    def _verb(
+        self,
+        session: str,
+        verb: str,
+        arguments: Mapping[str, Any],
+        agent_id: str | None,
+        idempotency_key: str | None,
+    ) -> R:
+        agent = agent_id if agent_id is not None else self._agent_id
+        key = idempotency_key if idempotency_key is not None else uuid.uuid4().hex
+        call = calls.verb_call(session, verb, arguments, agent_id=agent, key=key)
+        writer = arguments.get("agent_id", agent)
+        return self._ask(call, calls.receipt_of(call, session, writer) if call.key else None)

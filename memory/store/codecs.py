@@ -1,0 +1,226 @@
+"""Rows and records: which columns a table has, what each may hold, and both conversions.
+
+A row is the session's name followed by the fields of a record in their order, enums as their text.
+The kinds of the columns are the one statement of what a stored value may be: the loader derives
+from it both the SQL test that finds suspicious rows and the Python test that explains them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from memory.engine.limits import COUNTER_MAX
+from memory.engine.mutations import Call, Receipt
+from memory.engine.ports import DeadLetter
+from memory.engine.times import Micros
+from memory.engine.types import (
+    Concept,
+    ConceptType,
+    Edge,
+    EdgeType,
+    Interaction,
+    Json,
+    Reservation,
+    Status,
+    Transition,
+)
+
+Row: TypeAlias = tuple[Any, ...]
+
+MICROS_MIN: Final[Micros] = -62_135_596_800_000_000  # 0001-01-01T00:00:00Z
+MICROS_MAX: Final[Micros] = 253_402_300_799_999_999  # 9999-12-31T23:59:59.999999Z
+
+
+class Kind(Enum):
+    """What a column may hold. The nullable kinds allow null beside it."""
+
+    ID = "an id"
+    ID_OR_NULL = "an id or null"
+    TEXT = "text"
+    TEXT_OR_NULL = "text or null"
+    MICROS = "an instant of the years 1 to 9999"
+    MICROS_OR_NULL = "an instant of the years 1 to 9999, or null"
+    COUNT = "a count"
+    COUNT_OR_NULL = "a count or null"
+    WEIGHT = "a finite number, zero or more"
+    CONCEPT_TYPE = "a concept type"
+    STATUS = "a status"
+    EDGE_TYPE = "an edge type"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table whose rows are records of one type. `columns` leave out the session's name."""
+
+    name: str
+    noun: str
+    columns: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+
+    @property
+    def column_list(self) -> str:
+        return ", ".join(self.columns)
+
+
+INTERACTIONS: Final = Table(
+    "lambo_interaction",
+    "Interaction",
+    Interaction._fields,
+    (Kind.ID, Kind.TEXT, Kind.TEXT_OR_NULL, Kind.ID_OR_NULL, Kind.MICROS, Kind.MICROS_OR_NULL),
+)
+CONCEPTS: Final = Table(
+    "lambo_concept",
+    "Concept",
+    Concept._fields,
+    (
+        *(Kind.ID, Kind.TEXT, Kind.TEXT, Kind.CONCEPT_TYPE, Kind.ID, Kind.TEXT, Kind.MICROS),
+        *(Kind.COUNT, Kind.MICROS_OR_NULL, Kind.COUNT),
+        *(Kind.STATUS, Kind.COUNT_OR_NULL, Kind.MICROS_OR_NULL, Kind.TEXT_OR_NULL),
+    ),
+)
+EDGES: Final = Table(
+    "lambo_edge",
+    "Edge",
+    Edge._fields,
+    (
+        *(Kind.ID, Kind.ID, Kind.ID, Kind.EDGE_TYPE, Kind.WEIGHT, Kind.COUNT),
+        *(Kind.MICROS, Kind.MICROS, Kind.TEXT, Kind.TEXT, Kind.MICROS_OR_NULL),
+    ),
+)
+RESERVATIONS: Final = Table(
+    "lambo_reservation", "Reservation", Reservation._fields, (Kind.ID, Kind.TEXT, Kind.MICROS)
+)
+TRANSITIONS: Final = Table(
+    "lambo_audit_event",
+    "Audit row",
+    Transition._fields,
+    (
+        *(Kind.ID, Kind.ID, Kind.STATUS, Kind.STATUS, Kind.COUNT_OR_NULL, Kind.MICROS_OR_NULL),
+        *(Kind.MICROS, Kind.TEXT, Kind.TEXT_OR_NULL, Kind.ID_OR_NULL),
+    ),
+)
+SYNONYMS: Final = Table(
+    "lambo_synonym", "Synonym", ("source_key", "canonical_key"), (Kind.TEXT, Kind.TEXT)
+)
+
+CONCEPT_TYPES: Final = {str(member): member for member in ConceptType}
+STATUSES: Final = {str(member): member for member in Status}
+EDGE_TYPES: Final = {str(member): member for member in EdgeType}
+
+
+# -- records to rows ---------------------------------------------------------------------------
+# Enum members are replaced by plain text: the SQLite driver binds a subclass of str only after
+# looking for an adapter, which doubles the cost of a row.
+
+
+def interaction_row(session_id: str, interaction: Interaction) -> Row:
+    return (session_id, *interaction)
+
+
+def concept_row(session_id: str, concept: Concept) -> Row:
+    plain = concept._replace(
+        concept_type=concept.concept_type.value,  # type: ignore[arg-type]  # leaving the record
+        status=concept.status.value,  # type: ignore[arg-type]
+    )
+    return (session_id, *plain)
+
+
+def edge_row(session_id: str, edge: Edge) -> Row:
+    return (session_id, *edge[:3], edge.edge_type.value, *edge[4:])
+
+
+def reservation_row(session_id: str, reservation: Reservation) -> Row:
+    return (session_id, *reservation)
+
+
+def transition_row(session_id: str, transition: Transition) -> Row:
+    before, after = transition.from_status.value, transition.to_status.value
+    return (session_id, *transition[:2], before, after, *transition[4:])
+
+
+RECEIPT_COLUMNS: Final = (
+    *("session_id", "agent_id", "key", "verb", "digest", "reply", "position", "created_at"),
+)
+
+
+def receipt_row(session_id: str, receipt: Receipt) -> Row:
+    return (
+        session_id,
+        receipt.agent_id,
+        receipt.key,
+        receipt.verb,
+        receipt.digest,
+        json_text(receipt.reply),
+        receipt.position,
+        receipt.created_at,
+    )
+
+
+DEAD_LETTER_COLUMNS: Final = (
+    *("session_id", "position", "verb", "agent_id", "key", "digest", "arguments"),
+    *("error", "created_at"),
+)
+
+
+def dead_letter_row(letter: DeadLetter) -> Row:
+    call: Call | None = letter.call
+    words: Row = (None,) * 5
+    if call is not None:
+        words = (call.verb, call.agent_id, call.key, call.digest, json_text(call.arguments))
+    return (letter.session_id, letter.position, *words, letter.error, letter.created_at)
+
+
+# -- rows to records ---------------------------------------------------------------------------
+# These take the columns of a `Table`, without the session's name, and trust them.
+
+
+def interaction_from(row: Row) -> Interaction:
+    return Interaction._make(row)
+
+
+def concept_from(row: Row) -> Concept:
+    return Concept._make(
+        (*row[:3], CONCEPT_TYPES[row[3]], *row[4:10], STATUSES[row[10]], *row[11:])
+    )
+
+
+def edge_from(row: Row) -> Edge:
+    return Edge._make((*row[:3], EDGE_TYPES[row[3]], *row[4:]))
+
+
+def reservation_from(row: Row) -> Reservation:
+    return Reservation._make(row)
+
+
+def transition_from(row: Row) -> Transition:
+    return Transition._make((*row[:2], STATUSES[row[2]], STATUSES[row[3]], *row[4:]))
+
+
+def receipt_from(row: Row) -> Receipt:
+    """From the columns `RECEIPT_COLUMNS` without the first."""
+    agent_id, key, verb, digest, reply, position, created_at = row
+    return Receipt(agent_id, key, verb, digest, json.loads(reply), position, created_at)
+
+
+# -- JSON --------------------------------------------------------------------------------------
+
+
+def json_text(value: Json) -> str:
+    """Compact JSON, characters as they are. Raises `ValueError` for NaN and infinity.
+
+    Escaping would hide half a surrogate pair in plain ASCII, which some engines then refuse.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def json_or_null(value: Json) -> str | None:
+    """As `json_text`, and None as null."""
+    return None if value is None else json_text(value)
+
+
+def count_is_sound(value: Any) -> bool:
+    """Whether a value is a count: a whole number from 0 to `COUNTER_MAX`."""
+    return type(value) is int and 0 <= value <= COUNTER_MAX

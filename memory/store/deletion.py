@@ -1,0 +1,153 @@
+"""Removing rows in slices: whole sessions, and receipts past their time.
+
+A session is first marked as gone, in one transaction that also raises its token: from then on
+nobody sees it and no commit on its way can write to it. Its rows follow in bounded transactions.
+If the process dies between two, the next deletion, or the next creation of that name, finishes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from django.db.backends.utils import CursorWrapper
+
+from memory.engine.ports import StoreRejected
+from memory.engine.times import Micros
+from memory.store.dialects import Dialect
+from memory.store.leases import locked_positions
+from memory.store.transactions import writing
+
+SLICE_ROWS: Final = 5_000
+"""Rows removed in one transaction."""
+
+# Edges first, so that a half-removed session never holds an edge without its ends.
+_KEYS: Final = {
+    "lambo_edge": "id",
+    "lambo_concept": "id",
+    "lambo_interaction": "id",
+    "lambo_synonym": "session_id, source_key",
+    "lambo_reservation": "session_id, node_id",
+    "lambo_audit_event": "id",
+    "lambo_receipt": "session_id, agent_id, key",
+    "lambo_dead_letter": "id",
+}
+
+
+def mark_deleted(
+    cursor: CursorWrapper, dialect: Dialect, session_id: str, *, node_id: str, token: int
+) -> None:
+    """Hide a session we hold and fence its writers. One that is marked already is left as it is.
+
+    Raises `StoreRejected` if the session is unknown or the lease is not ours.
+    """
+    cursor.execute("SELECT deleted_at FROM lambo_session WHERE session_id = %s", [session_id])
+    row = cursor.fetchone()
+    if row is None:
+        raise StoreRejected("there is no such session to delete")
+    if row[0] is not None:
+        return
+    lease = locked_positions(cursor, dialect, [session_id]).get(session_id)
+    if lease is None or (lease.node_id, lease.token) != (node_id, token):
+        raise StoreRejected("the session to delete is held by another writer")
+    cursor.execute(
+        f"UPDATE lambo_session SET deleted_at = {dialect.now_micros} WHERE session_id = %s",
+        [session_id],
+    )
+    cursor.execute(
+        "UPDATE lambo_lease SET token = token + 1, expires_at = 0 WHERE session_id = %s",
+        [session_id],
+    )
+
+
+def marked_sessions(cursor: CursorWrapper) -> list[str]:
+    """Sessions marked as gone whose rows are not all removed."""
+    cursor.execute(
+        "SELECT session_id FROM lambo_session WHERE deleted_at IS NOT NULL ORDER BY session_id"
+    )
+    return [session_id for (session_id,) in cursor.fetchall()]
+
+
+def remove_marked(
+    alias: str, session_id: str, *, slice_rows: int = SLICE_ROWS
+) -> Mapping[str, int]:
+    """Remove the rows of a marked session, its own row last; how many, by table.
+
+    The lease row stays, see `Lease` in `memory.models`.
+    """
+    counts: Counter[str] = Counter()
+    for table, key in _KEYS.items():
+        noun = table.removeprefix("lambo_")
+        counts[noun] = 0
+        while True:
+            with writing(alias) as cursor:
+                removed = delete_slice(
+                    cursor, table, key, "session_id = %s", [session_id], slice_rows
+                )
+            counts[noun] += removed
+            if removed < slice_rows:
+                break
+    with writing(alias) as cursor:
+        cursor.execute(
+            "DELETE FROM lambo_session WHERE session_id = %s AND deleted_at IS NOT NULL",
+            [session_id],
+        )
+        counts["session"] = cursor.rowcount
+    return dict(counts)
+
+
+def delete_slice(
+    cursor: CursorWrapper,
+    table: str,
+    key: str,
+    condition: str,
+    parameters: list[str | int],
+    slice_rows: int,
+) -> int:
+    """Delete at most so many rows that meet a condition; how many."""
+    cursor.execute(
+        f"DELETE FROM {table} WHERE ({key}) IN"
+        f" (SELECT {key} FROM {table} WHERE {condition} LIMIT %s)",
+        [*parameters, slice_rows],
+    )
+    return int(cursor.rowcount)
+
+
+def prune_receipts(
+    alias: str, *, before: Micros, keep_per_session: int, slice_rows: int = SLICE_ROWS
+) -> int:
+    """Drop receipts made before an instant, and the oldest of sessions that keep too many."""
+    dropped = _prune(alias, "created_at < %s", [before], slice_rows)
+    with writing(alias) as cursor:
+        cursor.execute(
+            "SELECT session_id FROM lambo_receipt GROUP BY session_id"
+            " HAVING count(*) > %s ORDER BY session_id",
+            [keep_per_session],
+        )
+        crowded = [session_id for (session_id,) in cursor.fetchall()]
+    for session_id in crowded:
+        # A session has at most one receipt per position, so positions say which are the oldest.
+        condition = (
+            "session_id = %s AND position NOT IN (SELECT position FROM lambo_receipt"
+            " WHERE session_id = %s ORDER BY position DESC LIMIT %s)"
+        )
+        dropped += _prune(alias, condition, [session_id, session_id, keep_per_session], slice_rows)
+    return dropped
+
+
+def _prune(alias: str, condition: str, parameters: list[str | int], slice_rows: int) -> int:
+    dropped = 0
+    while True:
+        with writing(alias) as cursor:
+            removed = delete_slice(
+                cursor,
+                "lambo_receipt",
+                "session_id, agent_id, key",
+                condition,
+                parameters,
+                slice_rows,
+            )
+        dropped += removed
+        if removed < slice_rows:
+            return dropped

@@ -1,0 +1,52 @@
+"""What differs between database engines, as values; all other SQL of `memory.store` is shared.
+
+A dialect is a handful of SQL fragments and the classification of that driver's errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Any
+
+
+class Verdict(Enum):
+    """What an error of the driver means for the attempt."""
+
+    REJECTED = "this data will never be accepted"
+    TRANSIENT = "trying again may help"
+    DISCONNECTED = "trying again may help, on a fresh connection"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The vendor's part of our SQL.
+
+    `now_micros` is an expression for the server's clock. `row_lock` ends a SELECT that locks what
+    it reads. `is_text`, `is_integer`, `is_real` tell whether a column (a `%s`-free format with one
+    `{}`) holds a value of its declared type, for engines that do not enforce types. `judge` reads
+    a driver's exception and gives the verdict and a sentence for people. `is_undecodable` tells
+    whether a read failed for text that is not UTF-8; `decode_leniently` makes the connection give
+    such text as bytes instead.
+    """
+
+    now_micros: str
+    row_lock: str
+    is_text: str
+    is_integer: str
+    is_real: str
+    judge: Callable[[BaseException], tuple[Verdict, str]]
+    is_undecodable: Callable[[BaseException], bool]
+    decode_leniently: Callable[[Any], None]
+
+
+@cache
+def dialect_for(vendor: str) -> Dialect:
+    """The dialect of a Django connection's `vendor`. Raises `ValueError` for one we do not know."""
+    if vendor == "sqlite":
+        from memory.store.sqlite import SQLITE
+
+        return SQLITE
+    raise ValueError(f"no store dialect for the database vendor {vendor!r}")

@@ -1,0 +1,277 @@
+"""`DjangoStore`: the engine's `GraphStore` on Django's connections.
+
+Owns which connection does what. The writing alias belongs to the one thread that first used it, the
+committer's: a second writing connection would make both wait for each other's locks, so another
+thread is refused loudly. Reads go through the reading alias from any thread and never wait for the
+writer. What a mutation, a lease or a session looks like in SQL is the business of the neighbours.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from memory.engine.mutations import Receipt
+from memory.engine.ports import (
+    DeadLetter,
+    Lease,
+    LeaseRefused,
+    LoadedSession,
+    SessionBatch,
+    SessionInfo,
+    StoredPosition,
+    StoreRejected,
+)
+from memory.engine.times import Micros
+from memory.store import codecs, deletion, leases
+from memory.store.dialects import Dialect, dialect_for
+from memory.store.loading import Reading, read_session
+from memory.store.transactions import reading, writing
+from memory.store.writers import write_groups
+
+_SESSION_COLUMNS: Final = "session_id, created_at, match_strategy, closed_at"
+_PUT_DEAD_LETTER: Final = (
+    f"INSERT INTO lambo_dead_letter ({', '.join(codecs.DEAD_LETTER_COLUMNS)})"
+    f" VALUES ({', '.join(['%s'] * len(codecs.DEAD_LETTER_COLUMNS))})"
+    " ON CONFLICT (session_id, position, created_at) DO NOTHING"
+)
+
+
+class DjangoStore:
+    """All sessions of one database, durable.
+
+    Methods that write (leases, `commit`, deletions, `prune_receipts`, `put_dead_letter`) and
+    `read_positions` must be called by one thread; the others by any. All of them block. Errors are
+    `StoreTransient` and `StoreRejected`, as the port says.
+    """
+
+    def __init__(self, writer_alias: str = "memory", reader_alias: str = "memory_ro") -> None:
+        self._writer_alias = writer_alias
+        self._reader_alias = reader_alias
+        self._writer_thread: threading.Thread | None = None
+        self._claim_lock = threading.Lock()
+
+    # -- leases --------------------------------------------------------------------------------
+
+    def acquire_lease(
+        self,
+        session_id: str,
+        *,
+        node_id: str,
+        endpoint: str,
+        ttl_seconds: float,
+        create: bool,
+        match_strategy: str,
+        created_at: Micros,
+    ) -> Lease | LeaseRefused | None:
+        alias = self._writer()
+        if create:
+            self._finish_deletion(session_id)
+        with writing(alias) as cursor:
+            if create:
+                _create_session(cursor, session_id, match_strategy, created_at)
+            elif not _is_visible(cursor, session_id):
+                return None
+            lease = leases.take_lease(
+                cursor,
+                self._dialect(),
+                session_id,
+                node_id=node_id,
+                endpoint=endpoint,
+                ttl_seconds=ttl_seconds,
+            )
+            if lease is None:
+                raise StoreRejected(f"session {session_id!r} has no lease row")
+            return lease
+
+    def renew_leases(
+        self, tokens: Mapping[str, int], *, node_id: str, ttl_seconds: float
+    ) -> frozenset[str]:
+        with writing(self._writer()) as cursor:
+            return leases.renew(
+                cursor, self._dialect(), tokens, node_id=node_id, ttl_seconds=ttl_seconds
+            )
+
+    def release_lease(self, session_id: str, *, node_id: str, token: int) -> None:
+        with writing(self._writer()) as cursor:
+            leases.release(cursor, session_id, node_id=node_id, token=token)
+
+    def read_positions(self, session_ids: Sequence[str]) -> Mapping[str, StoredPosition]:
+        # On the writing connection: after a commit of unknown outcome only a transaction that
+        # queues behind it can tell for certain.
+        with writing(self._writer()) as cursor:
+            return leases.stored_positions(cursor, session_ids)
+
+    # -- the log -------------------------------------------------------------------------------
+
+    def commit(
+        self, batches: Sequence[SessionBatch], *, node_id: str, ttl_seconds: float
+    ) -> frozenset[str]:
+        for batch in batches:
+            _assert_consecutive(batch)
+        dialect = self._dialect()
+        with writing(self._writer()) as cursor:
+            stored = leases.locked_positions(
+                cursor, dialect, [batch.session_id for batch in batches]
+            )
+            admitted = [
+                batch
+                for batch in batches
+                if stored.get(batch.session_id)
+                == StoredPosition(node_id, batch.token, batch.expected_position)
+            ]
+            for batch in admitted:
+                write_groups(cursor, batch.session_id, batch.groups)
+            leases.advance(cursor, dialect, admitted, ttl_seconds=ttl_seconds)
+        return frozenset(batch.session_id for batch in batches).difference(
+            batch.session_id for batch in admitted
+        )
+
+    # -- reads, from any thread ----------------------------------------------------------------
+
+    def load_session(self, session_id: str) -> LoadedSession | None:
+        dialect = dialect_for(connections[self._reader_alias].vendor)
+        try:
+            with reading(self._reader_alias) as cursor:
+                return read_session(Reading(cursor, dialect, session_id))
+        except StoreRejected as error:
+            if not dialect.is_undecodable(error):
+                raise
+        # Some text of the session is not UTF-8. Read it again in a way that survives that, on a
+        # connection of its own, since the change would stay with it.
+        connections[self._reader_alias].close()
+        try:
+            with reading(self._reader_alias) as cursor:
+                dialect.decode_leniently(cursor.connection)
+                return read_session(Reading(cursor, dialect, session_id, is_lenient=True))
+        finally:
+            connections[self._reader_alias].close()
+
+    def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
+        with reading(self._reader_alias) as cursor:
+            cursor.execute(
+                f"SELECT {', '.join(codecs.RECEIPT_COLUMNS[1:])} FROM lambo_receipt"
+                " WHERE session_id = %s AND agent_id = %s AND key = %s",
+                [session_id, agent_id, key],
+            )
+            row = cursor.fetchone()
+            return None if row is None else codecs.receipt_from(row)
+
+    def count_dead_letters(self, session_id: str) -> int:
+        with reading(self._reader_alias) as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM lambo_dead_letter WHERE session_id = %s", [session_id]
+            )
+            (count,) = cursor.fetchone()
+            return int(count)
+
+    def list_sessions(self, *, after: str, limit: int) -> Sequence[SessionInfo]:
+        with reading(self._reader_alias) as cursor:
+            cursor.execute(
+                f"SELECT {_SESSION_COLUMNS} FROM lambo_session"
+                " WHERE session_id > %s AND deleted_at IS NULL ORDER BY session_id LIMIT %s",
+                [after, limit],
+            )
+            return [SessionInfo(*row) for row in cursor.fetchall()]
+
+    def find_session(self, session_id: str) -> SessionInfo | None:
+        with reading(self._reader_alias) as cursor:
+            cursor.execute(
+                f"SELECT {_SESSION_COLUMNS} FROM lambo_session"
+                " WHERE session_id = %s AND deleted_at IS NULL",
+                [session_id],
+            )
+            row = cursor.fetchone()
+            return None if row is None else SessionInfo(*row)
+
+    # -- upkeep, by the writing thread ---------------------------------------------------------
+
+    def prune_receipts(self, *, before: Micros, keep_per_session: int) -> int:
+        return deletion.prune_receipts(
+            self._writer(), before=before, keep_per_session=keep_per_session
+        )
+
+    def put_dead_letter(self, letter: DeadLetter) -> None:
+        with writing(self._writer()) as cursor:
+            cursor.execute(_PUT_DEAD_LETTER, codecs.dead_letter_row(letter))
+
+    def delete_session(self, session_id: str, *, node_id: str, token: int) -> Mapping[str, int]:
+        alias = self._writer()
+        with writing(alias) as cursor:
+            deletion.mark_deleted(cursor, self._dialect(), session_id, node_id=node_id, token=token)
+        return deletion.remove_marked(alias, session_id)
+
+    def finish_deletions(self) -> Sequence[str]:
+        """Remove what deletions cut short by a crash have left; returns those sessions."""
+        alias = self._writer()
+        with writing(alias) as cursor:
+            session_ids = deletion.marked_sessions(cursor)
+        for session_id in session_ids:
+            deletion.remove_marked(alias, session_id)
+        return session_ids
+
+    def close(self) -> None:
+        """Close the calling thread's connections; called last by the writing thread."""
+        for alias in (self._writer_alias, self._reader_alias):
+            connections[alias].close()
+        with self._claim_lock:
+            if self._writer_thread is threading.current_thread():
+                self._writer_thread = None
+
+    # -- which connection ----------------------------------------------------------------------
+
+    def _writer(self) -> str:
+        """The writing alias, for the one thread it belongs to."""
+        current = threading.current_thread()
+        with self._claim_lock:
+            owner = self._writer_thread
+            if owner is None or not owner.is_alive():
+                self._writer_thread = owner = current
+        if owner is not current:
+            raise RuntimeError(
+                f"the store's writing connection belongs to thread {owner.name!r};"
+                f" {current.name!r} must hand its work over to it"
+            )
+        return self._writer_alias
+
+    def _dialect(self) -> Dialect:
+        return dialect_for(connections[self._writer_alias].vendor)
+
+    def _finish_deletion(self, session_id: str) -> None:
+        alias = self._writer()
+        with writing(alias) as cursor:
+            is_marked = session_id in deletion.marked_sessions(cursor)
+        if is_marked:
+            deletion.remove_marked(alias, session_id)
+
+
+def _create_session(
+    cursor: CursorWrapper, session_id: str, match_strategy: str, created_at: Micros
+) -> None:
+    """Make the session and its lease, unless it exists."""
+    cursor.execute(
+        "INSERT INTO lambo_session (session_id, match_strategy, created_at) VALUES (%s, %s, %s)"
+        " ON CONFLICT (session_id) DO NOTHING",
+        [session_id, match_strategy, created_at],
+    )
+    if cursor.rowcount == 1:
+        leases.create_lease(cursor, session_id)
+
+
+def _is_visible(cursor: CursorWrapper, session_id: str) -> bool:
+    cursor.execute(
+        "SELECT 1 FROM lambo_session WHERE session_id = %s AND deleted_at IS NULL", [session_id]
+    )
+    return cursor.fetchone() is not None
+
+
+def _assert_consecutive(batch: SessionBatch) -> None:
+    """The groups of a batch follow its expected position without a gap."""
+    for offset, group in enumerate(batch.groups, start=1):
+        assert group.session_id == batch.session_id
+        assert group.position == batch.expected_position + offset
+    assert batch.groups

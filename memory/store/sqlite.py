@@ -1,0 +1,89 @@
+"""SQLite's part: its clock, its dynamic types, its result codes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, Final
+
+from memory.store.dialects import Dialect, Verdict
+
+# Primary result codes (the low byte of the extended one) after which the same attempt may succeed,
+# with what an operator should read. BUSY and LOCKED: another connection is in the way. FULL:
+# SQLite has undone the transaction itself. The rest concern the file or the connection to it,
+# which a fresh connection may find in order.
+_SAME_CONNECTION: Final = {
+    sqlite3.SQLITE_BUSY: "the database is locked by another process",
+    sqlite3.SQLITE_LOCKED: "a table of the database is locked",
+    sqlite3.SQLITE_INTERRUPT: "the statement was interrupted",
+    sqlite3.SQLITE_FULL: "the disk or the database is full",
+}
+_FRESH_CONNECTION: Final = {
+    sqlite3.SQLITE_NOMEM: "the database is out of memory",
+    sqlite3.SQLITE_READONLY: "the database file or its folder cannot be written",
+    sqlite3.SQLITE_IOERR: "the disk reported an error",
+    sqlite3.SQLITE_CANTOPEN: "the database file cannot be opened",
+    sqlite3.SQLITE_PROTOCOL: "the lock of the write-ahead log could not be taken",
+}
+_CLOSED = "Cannot operate on a closed database"
+_NOT_UTF8 = "Could not decode to UTF-8"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__
+
+
+def judge(error: BaseException) -> tuple[Verdict, str]:
+    """Classify by SQLite's result code; the code's name ends the sentence."""
+    for link in _causes(error):
+        if isinstance(link, MemoryError):
+            return Verdict.TRANSIENT, "out of memory"
+        if isinstance(link, sqlite3.ProgrammingError) and str(link).startswith(_CLOSED):
+            return Verdict.DISCONNECTED, "the connection to the database was closed"
+        code = getattr(link, "sqlite_errorcode", None)
+        if code is None:
+            continue
+        name = getattr(link, "sqlite_errorname", str(code))
+        if reading := _SAME_CONNECTION.get(code & 0xFF):
+            return Verdict.TRANSIENT, f"{reading} ({name})"
+        if reading := _FRESH_CONNECTION.get(code & 0xFF):
+            return Verdict.DISCONNECTED, f"{reading} ({name})"
+        return Verdict.REJECTED, f"{link} ({name})"
+    return Verdict.REJECTED, f"{type(error).__name__}: {error}"
+
+
+def is_undecodable(error: BaseException) -> bool:
+    """Whether Python's driver gave up on a text column; SQLite itself does not check text."""
+    return any(str(link).startswith(_NOT_UTF8) for link in _causes(error))
+
+
+def _text_or_bytes(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def decode_leniently(connection: Any) -> None:
+    """Give undecodable text as bytes on this raw connection, from now on."""
+    connection.text_factory = _text_or_bytes
+
+
+SQLITE: Final = Dialect(
+    # Whole milliseconds: `unixepoch('subsec')` needs SQLite 3.42, and `julianday` is a float that
+    # holds no better than 40 microseconds.
+    now_micros=(
+        "(CAST(strftime('%%s', 'now') AS INTEGER) * 1000000"
+        " + CAST(substr(strftime('%%f', 'now'), 4) AS INTEGER) * 1000)"
+    ),
+    row_lock="",  # BEGIN IMMEDIATE has locked everything already
+    is_text="typeof({}) = 'text'",
+    is_integer="typeof({}) = 'integer'",
+    is_real="typeof({}) = 'real'",
+    judge=judge,
+    is_undecodable=is_undecodable,
+    decode_leniently=decode_leniently,
+)

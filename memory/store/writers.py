@@ -1,0 +1,198 @@
+"""The statements that write a session's rows: portable upserts and deletions.
+
+Every statement names the session. Ids are unique over the whole database; a row whose id belongs to
+another session is refused (`StoreRejected`), never overwritten and never skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from django.db.backends.utils import CursorWrapper
+
+from memory.engine.mutations import Group, SetRootGoal
+from memory.engine.ports import StoreRejected
+from memory.engine.types import NodeId, Transition
+from memory.store import codecs
+from memory.store.stages import Stage, stages_of
+
+
+def _upsert(
+    table: str, columns: Sequence[str], *, key: str, update: Sequence[str], only_if: str = ""
+) -> str:
+    """INSERT ... ON CONFLICT: update some columns of the row that has the key, if it qualifies."""
+    assignments = ", ".join(f"{column} = excluded.{column}" for column in update)
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)})"
+        f" VALUES ({', '.join(['%s'] * len(columns))})"
+        f" ON CONFLICT ({key}) DO UPDATE SET {assignments}"
+        + (f" WHERE {only_if}" if only_if else "")
+    )
+
+
+def _with_session(table: codecs.Table) -> tuple[str, ...]:
+    return ("session_id", *table.columns)
+
+
+# An interaction is append-only: putting it again is accepted only where it stands already.
+_PUT_INTERACTIONS: Final = _upsert(
+    "lambo_interaction",
+    _with_session(codecs.INTERACTIONS),
+    key="id",
+    update=("agent_id", "prompt_text", "event_time"),
+    only_if=(
+        "lambo_interaction.session_id = excluded.session_id"
+        " AND lambo_interaction.created_at = excluded.created_at"
+        " AND (lambo_interaction.previous_id = excluded.previous_id"
+        " OR (lambo_interaction.previous_id IS NULL AND excluded.previous_id IS NULL))"
+    ),
+)
+# Counters only. Status belongs to transitions, the rest never changes; and leaving the key alone
+# spares its index in every sweep that counts survivors.
+_PUT_CONCEPTS: Final = _upsert(
+    "lambo_concept",
+    _with_session(codecs.CONCEPTS),
+    key="id",
+    update=("access_count", "last_accessed", "gc_survived"),
+    only_if="lambo_concept.session_id = excluded.session_id",
+)
+_PUT_EDGES: Final = _upsert(
+    "lambo_edge",
+    _with_session(codecs.EDGES),
+    key="session_id, source, target, edge_type",
+    update=("weight", "reinforcements", "last_reinforced", "reinforced_by", "event_time"),
+)
+_PUT_SYNONYMS: Final = _upsert(
+    "lambo_synonym",
+    _with_session(codecs.SYNONYMS),
+    key="session_id, source_key",
+    update=("canonical_key",),
+)
+_PUT_RESERVATIONS: Final = _upsert(
+    "lambo_reservation",
+    _with_session(codecs.RESERVATIONS),
+    key="session_id, node_id",
+    update=("agent_id", "expires_at"),
+)
+_PUT_RECEIPTS: Final = _upsert(
+    "lambo_receipt",
+    codecs.RECEIPT_COLUMNS,
+    key="session_id, agent_id, key",
+    update=codecs.RECEIPT_COLUMNS[3:],
+)
+_ADD_TRANSITION: Final = (
+    f"INSERT INTO lambo_audit_event ({', '.join(_with_session(codecs.TRANSITIONS))}, kind)"
+    f" VALUES ({', '.join(['%s'] * (len(codecs.TRANSITIONS.columns) + 1))}, 'transition')"
+    " ON CONFLICT (id) DO NOTHING"
+)
+_FIND_AUDIT_SESSION: Final = "SELECT session_id FROM lambo_audit_event WHERE id = %s"
+_MOVE_STATUS: Final = (
+    "UPDATE lambo_concept SET status = %s, blast_radius = %s,"
+    " last_demotion_time = COALESCE(%s, last_demotion_time)"
+    " WHERE id = %s AND session_id = %s"
+)
+_SET_GOAL: Final = "UPDATE lambo_session SET root_goal = %s WHERE session_id = %s"
+
+_DELETE_EDGES: Final = "DELETE FROM lambo_edge WHERE session_id = %s AND id = %s"
+_DELETE_RESERVATIONS: Final = "DELETE FROM lambo_reservation WHERE session_id = %s AND node_id = %s"
+# A concept takes with it whatever still touches it. Two statements for the two ends: each is a
+# range of an index, which one statement with OR is not on every engine.
+_DELETE_CONCEPTS: Final = (
+    "DELETE FROM lambo_edge WHERE session_id = %s AND source = %s",
+    "DELETE FROM lambo_edge WHERE session_id = %s AND target = %s",
+    _DELETE_RESERVATIONS,
+    "DELETE FROM lambo_concept WHERE session_id = %s AND id = %s",
+)
+
+
+def write_groups(cursor: CursorWrapper, session_id: str, groups: Sequence[Group]) -> None:
+    """Store consecutive groups of one session, receipts included."""
+    for stage in stages_of(mutation for group in groups for mutation in group.mutations):
+        write_stage(cursor, session_id, stage)
+    receipts = [group.receipt for group in groups if group.receipt is not None]
+    _write_all(
+        cursor, _PUT_RECEIPTS, [codecs.receipt_row(session_id, receipt) for receipt in receipts]
+    )
+
+
+def write_stage(cursor: CursorWrapper, session_id: str, stage: Stage) -> None:
+    """Deletions, then puts, then transitions; see `memory.store.stages` for why in this order."""
+    _delete(cursor, _DELETE_EDGES, session_id, stage.deleted_edges)
+    for statement in _DELETE_CONCEPTS:
+        _delete(cursor, statement, session_id, stage.deleted_concepts)
+    _delete(cursor, _DELETE_RESERVATIONS, session_id, stage.deleted_reservations)
+
+    _write_owned(
+        cursor,
+        _PUT_INTERACTIONS,
+        [codecs.interaction_row(session_id, item) for item in stage.interactions.values()],
+        refusal="an interaction's id is taken by another session, or it changed its place",
+    )
+    _write_owned(
+        cursor,
+        _PUT_CONCEPTS,
+        [codecs.concept_row(session_id, item) for item in stage.concepts.values()],
+        refusal="a concept's id is taken by another session",
+    )
+    _write_all(
+        cursor, _PUT_EDGES, [codecs.edge_row(session_id, item) for item in stage.edges.values()]
+    )
+    _write_all(
+        cursor, _PUT_SYNONYMS, [(session_id, *synonym) for synonym in stage.synonyms.items()]
+    )
+    _write_all(
+        cursor,
+        _PUT_RESERVATIONS,
+        [codecs.reservation_row(session_id, item) for item in stage.reservations.values()],
+    )
+    for goal in stage.goals:
+        _set_goal(cursor, session_id, goal)
+    for transition in stage.transitions:
+        _write_transition(cursor, session_id, transition)
+
+
+def _write_all(cursor: CursorWrapper, statement: str, rows: Sequence[codecs.Row]) -> None:
+    if rows:
+        cursor.executemany(statement, rows)
+
+
+def _write_owned(
+    cursor: CursorWrapper, statement: str, rows: Sequence[codecs.Row], *, refusal: str
+) -> None:
+    """As `_write_all`, and every row must have been inserted or updated."""
+    _write_all(cursor, statement, rows)
+    if rows and cursor.rowcount != len(rows):
+        raise StoreRejected(refusal)
+
+
+def _delete(cursor: CursorWrapper, statement: str, session_id: str, ids: Iterable[NodeId]) -> None:
+    _write_all(cursor, statement, [(session_id, node_id) for node_id in ids])
+
+
+def _set_goal(cursor: CursorWrapper, session_id: str, goal: SetRootGoal) -> None:
+    cursor.execute(_SET_GOAL, [codecs.json_or_null(goal.root_goal), session_id])
+    if cursor.rowcount != 1:
+        raise StoreRejected("the session has no row")
+
+
+def _write_transition(cursor: CursorWrapper, session_id: str, transition: Transition) -> None:
+    """The audit row, and the concept's status with it if that row is new."""
+    cursor.execute(_ADD_TRANSITION, codecs.transition_row(session_id, transition))
+    if cursor.rowcount == 0:
+        cursor.execute(_FIND_AUDIT_SESSION, [transition.id])
+        if cursor.fetchone() != (session_id,):
+            raise StoreRejected("an audit row's id is taken by another session")
+        return
+    cursor.execute(
+        _MOVE_STATUS,
+        [
+            transition.to_status.value,
+            transition.blast_radius,
+            transition.last_demotion_time,
+            transition.node_id,
+            session_id,
+        ],
+    )
+    if cursor.rowcount != 1:
+        raise StoreRejected("a transition names a concept that is not stored")

@@ -1,0 +1,60 @@
+"""The real clock and the real source of ids; tests use the doubles of `memory.testing`."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Final
+
+from memory.engine.times import Micros
+from memory.engine.types import NodeId
+
+_COUNTER_BITS: Final = 12
+_MILLISECONDS_MAX: Final = (1 << 48) - 1
+
+
+class SystemClock:
+    """The operating system's clocks."""
+
+    def now(self) -> Micros:
+        """Wall time, microseconds since the epoch."""
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> float:
+        """Seconds that only grow, for waits."""
+        return time.monotonic()
+
+
+class RandomIds:
+    """Ids from the operating system's randomness. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ticks = -1  # milliseconds, then a counter within them
+
+    def next_id(self) -> NodeId:
+        """A random UUID (version 4)."""
+        return _uuid_text(int.from_bytes(os.urandom(16)), version=4)
+
+    def next_ordered_id(self, now: Micros) -> NodeId:
+        """A UUID (version 7) that sorts after every earlier one, also when `now` stands or falls.
+
+        The 12 bits after the milliseconds count the ids of one millisecond. When they run out, or
+        when the clock is behind, the time part runs ahead of `now`.
+        """
+        milliseconds = min(max(now // 1000, 0), _MILLISECONDS_MAX)
+        with self._lock:
+            self._ticks = max(self._ticks + 1, milliseconds << _COUNTER_BITS)
+            ticks = self._ticks
+        millisecond_part, counter = divmod(ticks, 1 << _COUNTER_BITS)
+        bits = (millisecond_part << 80) | (counter << 64) | int.from_bytes(os.urandom(8))
+        return _uuid_text(bits, version=7)
+
+
+def _uuid_text(bits: int, *, version: int) -> NodeId:
+    """128 bits as UUID text, with the version and the variant of RFC 9562 put in."""
+    bits &= ~(0xF << 76) & ~(0x3 << 62)
+    bits |= version << 76 | 0x2 << 62
+    digits = f"{bits:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -1,0 +1,141 @@
+"""How a question is answered: the order of the work.
+
+Owns nothing but that order. It reads the graph and writes nothing; time, scores and the hot list
+are arguments, so the same question to the same graph at the same instant has the same answer, byte
+for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from memory.engine.graph import Graph
+from memory.engine.limits import EXPANSION_NODES
+from memory.engine.requests import RecallRequest
+from memory.engine.times import Micros
+from recall.engine.assembly import assemble, build_hit, warning_lines
+from recall.engine.candidates import Candidate, Leg, keyword_leg, merge_by_max, recent_leg
+from recall.engine.dependents import (
+    DependencyAnswer,
+    answer_dependency_question,
+    traversal_notice,
+)
+from recall.engine.expansion import expand, find_siblings
+from recall.engine.hot_list import NO_HOT_LIST, HotEntry, HotList
+from recall.engine.ranking import Rows, Scores, blend, select
+from recall.engine.results import Annotation, AnnotationKind, RecallResult
+from recall.engine.settings import DEFAULT_SETTINGS, RecallSettings
+
+
+def recall(
+    graph: Graph,
+    request: RecallRequest,
+    *,
+    now: Micros,
+    scores: npt.NDArray[np.float64] | None = None,
+    hot: HotList = NO_HOT_LIST,
+    settings: RecallSettings = DEFAULT_SETTINGS,
+    blast_radius: Callable[[int], int] | None = None,
+) -> RecallResult:
+    """Answer a question from one session's graph.
+
+    `scores` is the daemon's score by concept row, `(n,) float64`, or None while there is none.
+    `hot` is a view of the hot list at `now`. `blast_radius` measures a row; by default the graph
+    does.
+    """
+    radius = graph.blast_radius if blast_radius is None else blast_radius
+    dependency = answer_dependency_question(graph, request.query)
+    if dependency is not None:
+        return _answer_by_traversal(graph, request, dependency, radius=radius, settings=settings)
+
+    keyword = keyword_leg(graph, request.query, top_k=request.top_k)
+    recent = recent_leg(
+        graph, interactions=settings.recent_interactions, score=settings.recent_score
+    )
+    candidates = merge_by_max(graph, [(Leg.KEYWORD, keyword), (Leg.RECENT, recent)])
+    found = [candidate.row for candidate in candidates]
+    reached = expand(graph, found, depth=request.traversal_depth)
+    members = np.concatenate([np.asarray(found, dtype=np.int64), reached])
+    siblings = find_siblings(graph, members, limit=EXPANSION_NODES - reached.size)
+
+    rows = np.concatenate([members, siblings])
+    relevance = np.zeros(rows.size, dtype=np.float64)
+    relevance[: len(found)] = [candidate.score for candidate in candidates]
+    blended = blend(rows, relevance, daemon_scores=scores, settings=settings)
+    entries_by_row = _live_entries(graph, hot, rows)
+    shown = select(graph, rows, blended, top_k=request.top_k, forced=entries_by_row.keys())
+
+    hits = [
+        build_hit(
+            graph,
+            row := int(rows[position]),
+            score=float(blended[position]),
+            legs=_provenance(candidates, position, is_sibling=position >= members.size),
+            blast_radius=radius,
+            hot_entries=entries_by_row.get(row, ()),
+            reserved_at=now,
+        )
+        for position in shown
+    ]
+    assembled = assemble(hits, max_tokens=request.max_tokens, show_authors=settings.show_authors)
+    return RecallResult(
+        context=assembled.context,
+        tokens=assembled.tokens,
+        hits=assembled.hits,
+        warnings=warning_lines(hits),
+    )
+
+
+def _provenance(
+    candidates: Sequence[Candidate], position: int, *, is_sibling: bool
+) -> tuple[Leg, ...]:
+    """How the member at a position was found: candidates come first, then the reached, then kin."""
+    if position < len(candidates):
+        return candidates[position].legs
+    return (Leg.SIBLING if is_sibling else Leg.TRAVERSAL,)
+
+
+def _answer_by_traversal(
+    graph: Graph,
+    request: RecallRequest,
+    answer: DependencyAnswer,
+    *,
+    radius: Callable[[int], int],
+    settings: RecallSettings,
+) -> RecallResult:
+    """The dependents themselves, by the strength of their tie; only load-bearing lines."""
+    rows: Rows = answer.rows
+    weights: Scores = answer.weights
+    hits = [
+        build_hit(
+            graph,
+            int(rows[position]),
+            score=float(weights[position]),
+            legs=(Leg.TRAVERSAL,),
+            blast_radius=radius,
+        )
+        for position in select(graph, rows, weights, top_k=request.top_k)
+    ]
+    assembled = assemble(hits, max_tokens=request.max_tokens, show_authors=settings.show_authors)
+    fitted = sum(hit.included_in_context for hit in assembled.hits)
+    notice = Annotation(AnnotationKind.TRAVERSAL, traversal_notice(fitted))
+    return RecallResult(
+        context=assembled.context,
+        tokens=assembled.tokens,
+        hits=assembled.hits,
+        response_annotations=(notice,),
+        warnings=(notice.text,),
+    )
+
+
+def _live_entries(graph: Graph, hot: HotList, rows: Rows) -> dict[int, Sequence[HotEntry]]:
+    """The hot-list entries of the members that have any: those members are forced."""
+    hot_rows = {graph.row_of(node_id): node_id for node_id in hot.node_ids()}
+    if not hot_rows:
+        return {}
+    members = hot_rows.keys() & set(rows.tolist())
+    entries = {row: hot.entries(hot_rows[row]) for row in members if row is not None}
+    return {row: lines for row, lines in entries.items() if lines}

@@ -1,0 +1,98 @@
+"""The text of an answer: one block of lines per hit.
+
+Owns the wording of every line a recall or an inspection shows. Decides nothing about what is shown.
+
+Invariant: recalled text is data. A line break inside stored text is shown as a mark, so that a
+block has exactly the lines this module gave it and no content can forge one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from memory.engine.graph import Graph
+from memory.engine.times import format_rfc3339_seconds
+from memory.engine.types import ConceptType, Reservation, Status
+
+LINE_BREAK_MARK: Final = " ⏎ "
+
+# Everything `str.splitlines` breaks at, and so everything a reader's editor or terminal may.
+_LINE_BREAK: Final = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+_AGENT_PREFIX: Final = "agent-"
+
+
+def one_line(text: str) -> str:
+    """`text` with each of its line breaks shown as a mark."""
+    return _LINE_BREAK.sub(LINE_BREAK_MARK, text)
+
+
+def display_name(agent_id: str) -> str:
+    """An agent's name in a sentence: `agent-a` is called A."""
+    name = agent_id.removeprefix(_AGENT_PREFIX) or agent_id
+    return name[:1].upper() + name[1:]
+
+
+# -- the lines under a hit's label -----------------------------------------------------------------
+
+
+def load_bearing_line(blast_radius: int) -> str:
+    """The warning on what others rest on; said of every Canonical hit, also with 0."""
+    return f"⚑ Load-bearing pillar — {blast_radius} nodes depend on this. Modify with caution."
+
+
+def conflict_line(writer: str, seconds_ago: int) -> str:
+    return f"Agent {display_name(one_line(writer))} wrote to it {seconds_ago} seconds ago"
+
+
+def high_risk_line(reason: str) -> str:
+    return f"High-risk modification: {one_line(reason)}"
+
+
+def drift_line(hops: int, goal_id: str) -> str:
+    return f"Drifted {hops} hops from root goal {goal_id}"
+
+
+def stale_line(seconds: int) -> str:
+    return f"Session inactive {seconds} seconds"
+
+
+def reservation_line(reservation: Reservation) -> str:
+    until = format_rfc3339_seconds(reservation.expires_at)
+    return f"Reserved by {one_line(reservation.agent_id)} until {until}"
+
+
+# -- labels ----------------------------------------------------------------------------------------
+
+
+def hit_label(
+    content: str,
+    *,
+    concept_type: ConceptType,
+    score: float,
+    blast_radius: int | None,
+    author: str | None = None,
+) -> str:
+    """The first line of a hit's block. `blast_radius` is given for Canonical hits, and only those.
+
+    `author` is an agent id, or None to leave it out.
+    """
+    traits = [str(concept_type)]
+    figures = [f"score {score:.2f}"]
+    if blast_radius is not None:
+        traits.append("canonical")
+        figures.append(f"blast radius {blast_radius}")
+    if author is not None:
+        traits.append(f"by {one_line(author)}")
+    return f"{one_line(content)} [{', '.join(traits)}] ({', '.join(figures)})"
+
+
+def node_label(graph: Graph, row: int) -> str:
+    """A concept in an inspection: content, type, and status once it has earned one."""
+    status = graph.status_at(row)
+    standing = "" if status is Status.NONE else f", {status.lower()}"
+    return f"{one_line(graph.content_at(row))} [{graph.type_at(row)}{standing}]"
+
+
+def interaction_label(interaction_id: str) -> str:
+    return f"<interaction {interaction_id}>"

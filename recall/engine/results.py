@@ -1,0 +1,120 @@
+"""What a recall returns: typed hits, and the shapes they take on the wire.
+
+Owns the records and their two JSON forms. Content leaves here exactly as stored; escaping is for
+text that people and models read line by line, and happens in `rendering`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from memory.engine.types import ConceptType, NodeId, Status
+from recall.engine.candidates import Leg
+
+
+class AnnotationKind(StrEnum):
+    """What a line under a hit, or beside the whole answer, is about."""
+
+    LOAD_BEARING = "load_bearing"
+    CONFLICT = "conflict"
+    HOT = "hot"  # high risk, drift, stale
+    RESERVATION = "reservation"
+    TRAVERSAL = "traversal"  # of the whole answer
+    VECTOR_DEGRADED = "vector_degraded"  # of the whole answer
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One line of warning, typed."""
+
+    kind: AnnotationKind
+    text: str
+
+    def as_wire(self) -> dict[str, str]:
+        return {"kind": str(self.kind), "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One concept of an answer.
+
+    `blast_radius` is the live number of concepts that rest on it, given on Canonical hits only.
+    `legs` tell how it was found. `included_in_context` is False when the token budget left its
+    block out.
+    """
+
+    node_id: NodeId
+    content: str
+    concept_type: ConceptType
+    status: Status
+    score: float
+    blast_radius: int | None
+    author: str
+    legs: tuple[Leg, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+    included_in_context: bool = True
+
+    @property
+    def is_canonical(self) -> bool:
+        return self.status is Status.CANONICAL
+
+    def as_wire(self) -> dict[str, Any]:
+        """The hit in the reply of the recall tool."""
+        return {
+            "node_id": self.node_id,
+            "content": self.content,
+            "concept_type": str(self.concept_type),
+            "score": self.score,
+            "is_canonical": self.is_canonical,
+            "blast_radius": self.blast_radius,
+            "included_in_context": self.included_in_context,
+            "annotations": [annotation.as_wire() for annotation in self.annotations],
+        }
+
+    def as_detailed(self) -> dict[str, Any]:
+        """The hit in the detailed form: a status of None and an absent radius are left out."""
+        detailed: dict[str, Any] = {
+            "content": self.content,
+            "concept_type": str(self.concept_type),
+            "score": self.score,
+            "included_in_context": self.included_in_context,
+            "annotations": [annotation.as_wire() for annotation in self.annotations],
+        }
+        if self.status is not Status.NONE:
+            detailed["status"] = str(self.status)
+        if self.blast_radius is not None:
+            detailed["blast_radius"] = self.blast_radius
+        return detailed
+
+
+@dataclass(frozen=True, slots=True)
+class RecallResult:
+    """An answer: the context block, its cost in tokens, and every hit, shown or left out."""
+
+    context: str
+    tokens: int
+    hits: tuple[Hit, ...]
+    response_annotations: tuple[Annotation, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> int:
+        """How many hits the token budget kept out of the context."""
+        return sum(not hit.included_in_context for hit in self.hits)
+
+    def as_wire(self) -> dict[str, Any]:
+        """The structured content of the recall tool's reply."""
+        return {
+            "context": self.context,
+            "hits": [hit.as_wire() for hit in self.hits],
+            "warnings": list(self.warnings),
+        }
+
+    def as_detailed(self) -> dict[str, Any]:
+        """The detailed form, without the context block."""
+        return {
+            "hits": [hit.as_detailed() for hit in self.hits],
+            "response_annotations": [note.as_wire() for note in self.response_annotations],
+        }

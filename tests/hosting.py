@@ -1,0 +1,58 @@
+"""A session host over any store, for tests of the service and of the surfaces above it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from lambo_site.wiring import build_readers
+from memory.engine.config import Config
+from memory.engine.graph import Graph
+from memory.engine.ports import Clock, GraphStore, IdSource
+from memory.engine.requests import ActionRequest, Caller, ConceptInput, DeriveRequest
+from memory.engine.types import ConceptType
+from memory.service.host import SessionHost
+from memory.system import RandomIds, SystemClock
+
+AGENT = Caller("agent-a")
+OPERATOR = Caller("operator", is_operator=True)
+
+
+@asynccontextmanager
+async def hosting(
+    store: GraphStore,
+    *,
+    node_id: str = "node-1",
+    clock: Clock | None = None,
+    ids: IdSource | None = None,
+    **config: Any,
+) -> AsyncIterator[SessionHost]:
+    """A started host; closed at the end, whatever the body did."""
+    settings = Config(**config)
+    host = SessionHost(
+        store,
+        node_id=node_id,
+        endpoint=f"http://{node_id}",
+        config=settings,
+        readers=build_readers(settings),
+        clock=clock or SystemClock(),
+        ids=ids or RandomIds(),
+    )
+    await host.start()
+    try:
+        yield host
+    finally:
+        await host.close()
+
+
+def statement(*contents: str, kind: ConceptType = ConceptType.ENTITY) -> DeriveRequest:
+    return DeriveRequest(tuple(ConceptInput(content, kind) for content in contents))
+
+
+def act(text: str, *depends_on: str) -> ActionRequest:
+    return ActionRequest(text, depends_on=depends_on)
+
+
+def contents(graph: Graph) -> set[str]:
+    return {graph.content_at(row) for row in graph.concept_rows()}

@@ -1,0 +1,332 @@
+"""Laws of recall over arbitrary small sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.engine.graph import Graph
+from memory.engine.requests import RecallRequest
+from memory.engine.rules import EDGES
+from memory.engine.snapshot import load_snapshot
+from memory.engine.text import canonical_key
+from memory.engine.types import (
+    Concept,
+    ConceptType,
+    Edge,
+    EdgeType,
+    Interaction,
+    Snapshot,
+    Status,
+)
+from recall.engine.dependents import answer_dependency_question
+from recall.engine.expansion import FOLLOWED, expand
+from recall.engine.hot_list import HotCondition, HotEntry
+from recall.engine.inspection import inspect
+from recall.engine.pipeline import recall
+from recall.engine.ranking import Scores
+from recall_graphs import START, PlantedHotList, numbered_id
+
+Record = TypeVar("Record")
+
+WORDS = ("alpha", "beta", "gamma", "alphabet")
+JOINING = tuple(kind for kind in EdgeType if not EDGES[kind].from_interaction)
+
+# Everything a reader may take for a line of ours, and everything that may break one.
+nasty_text = st.text(
+    st.sampled_from("ab \n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029⚑⏎[]()") | st.characters(codec="utf-8"),
+    max_size=30,
+).map(lambda text: f"alpha {text}")
+plain_text = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
+
+
+def make_concept(number: int, content: str, kind: ConceptType, status: Status) -> Concept:
+    origin = number % 5
+    return Concept(
+        id=numbered_id(number),
+        content=content,
+        canonical_key=canonical_key(content),
+        concept_type=kind,
+        origin_interaction=numbered_id(900_000 + origin),
+        origin_agent="agent\u2028a",
+        created_at=START + origin,
+        status=status,
+    )
+
+
+def make_edge(number: int, source: str, target: str, kind: EdgeType, *, weight: float) -> Edge:
+    return Edge(
+        numbered_id(500_000 + number), source, target, kind, weight, 1, START, START, "", ""
+    )
+
+
+@st.composite
+def snapshots(draw: st.DrawFn, contents: st.SearchStrategy[str] = plain_text) -> Snapshot:
+    """Five interactions, up to twelve concepts, and edges of every type that joins concepts."""
+    chain = [
+        Interaction(
+            id=numbered_id(900_000 + place),
+            agent_id="agent-a",
+            prompt_text=None,
+            previous_id=numbered_id(900_000 + place - 1) if place else None,
+            created_at=START + place,
+        )
+        for place in range(5)
+    ]
+    texts = draw(st.lists(contents, max_size=12, unique_by=canonical_key))
+    concepts = [
+        make_concept(
+            number + 1,
+            text,
+            draw(st.sampled_from(ConceptType)),
+            draw(st.sampled_from([Status.NONE, Status.NONE, Status.CANONICAL])),
+        )
+        for number, text in enumerate(texts)
+    ]
+    keys = [(later.id, earlier.id, EdgeType.TEMPORAL) for earlier, later in pairwise(chain)]
+    keys += [(c.origin_interaction, c.id, EdgeType.DERIVES) for c in concepts]
+    if concepts:
+        ids = st.sampled_from([concept.id for concept in concepts])
+        joined = st.tuples(ids, ids, st.sampled_from(JOINING))
+        keys += draw(st.lists(joined, max_size=25, unique=True))
+    weights = draw(
+        st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=len(keys), max_size=len(keys))
+    )
+    edges = [
+        make_edge(number, source, target, kind, weight=weights[number])
+        for number, (source, target, kind) in enumerate(keys)
+    ]
+    return Snapshot("s", START, None, tuple(chain), tuple(concepts), tuple(edges))
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> RecallRequest:
+    return RecallRequest(
+        query=draw(plain_text | plain_text.map(lambda text: f"what depends on {text}")),
+        top_k=draw(st.integers(1, 5)),
+        max_tokens=draw(st.sampled_from([1, 10, 20, 40, 80, 100_000])),
+        traversal_depth=draw(st.integers(0, 5)),
+    )
+
+
+def by_row(graph: Graph, score_by_id: dict[str, float]) -> Scores:
+    scores = np.zeros(max(graph.concepts.used, 1))
+    for row in graph.concept_rows():
+        scores[row] = score_by_id[graph.id_at(row)]
+    return scores
+
+
+@st.composite
+def score_tables(draw: st.DrawFn) -> dict[str, float]:
+    """S for every id; few values, so that ties are common."""
+    values = draw(st.lists(st.sampled_from([0.0, 0.5, 1.4]), min_size=12, max_size=12))
+    return {numbered_id(number + 1): value for number, value in enumerate(values)}
+
+
+@st.composite
+def hot_lists(draw: st.DrawFn) -> PlantedHotList:
+    numbers = draw(st.sets(st.integers(1, 12), max_size=4))
+    line = draw(nasty_text)
+    return PlantedHotList(
+        {numbered_id(n): [HotEntry(HotCondition.HIGH_RISK, line)] for n in numbers}
+    )
+
+
+def shuffled(snapshot: Snapshot, seed: list[int]) -> Snapshot:
+    """The same records in another order, so that rows differ."""
+
+    def mixed(records: Sequence[Record]) -> tuple[Record, ...]:
+        keys = [(seed[place % len(seed)], -place) for place in range(len(records))]
+        return tuple(records[place] for place in sorted(range(len(records)), key=keys.__getitem__))
+
+    return snapshot._replace(concepts=mixed(snapshot.concepts), edges=mixed(snapshot.edges))
+
+
+@given(snapshots(), requests(), score_tables(), hot_lists(), st.lists(st.integers(), min_size=1))
+def test_an_answer_does_not_depend_on_the_order_of_writing(
+    snapshot: Snapshot,
+    request: RecallRequest,
+    score_by_id: dict[str, float],
+    hot: PlantedHotList,
+    seed: list[int],
+) -> None:
+    one, other = load_snapshot(snapshot), load_snapshot(shuffled(snapshot, seed))
+
+    def answer(graph: Graph) -> object:
+        return recall(graph, request, now=START, scores=by_row(graph, score_by_id), hot=hot)
+
+    assert answer(one) == answer(other)
+
+
+@given(snapshots(), st.integers(0, 4), st.integers(1, 13), st.lists(st.integers(), min_size=1))
+def test_an_inspection_does_not_depend_on_the_order_of_writing(
+    snapshot: Snapshot, depth: int, number: int, seed: list[int]
+) -> None:
+    one, other = load_snapshot(snapshot), load_snapshot(shuffled(snapshot, seed))
+    focus = numbered_id(number) if number <= len(snapshot.concepts) else numbered_id(900_000)
+
+    assert inspect(one, focus, depth, now=START) == inspect(other, focus, depth, now=START)
+
+
+@given(snapshots(nasty_text), requests(), hot_lists())
+def test_no_content_can_forge_a_line(
+    snapshot: Snapshot, request: RecallRequest, hot: PlantedHotList
+) -> None:
+    result = recall(load_snapshot(snapshot), request, now=START, hot=hot)
+
+    shown = [hit for hit in result.hits if hit.included_in_context]
+    expected = sum(1 + len(hit.annotations) for hit in shown) + max(0, len(shown) - 1)
+    assert len(result.context.splitlines()) == expected
+    assert all(len(line.splitlines()) == 1 for line in result.warnings)
+    if shown:
+        assert len(result.context.split("\n\n")) == len(shown)
+
+
+@given(snapshots(nasty_text), st.integers(0, 3))
+def test_no_content_can_forge_a_line_of_an_inspection(snapshot: Snapshot, depth: int) -> None:
+    graph = load_snapshot(snapshot)
+    found = inspect(graph, numbered_id(900_000), depth, now=START)
+
+    groups = {(level.hop, node.edge_type) for level in found.levels for node in level.neighbours}
+    nodes = sum(len(level.neighbours) for level in found.levels)
+    blank = 1 if found.levels else 0
+    assert len(found.view.splitlines()) == 1 + blank + len(found.levels) + len(groups) + nodes
+
+
+@given(snapshots(nasty_text), requests(), hot_lists())
+def test_the_token_budget_is_never_exceeded_and_never_stops_early(
+    snapshot: Snapshot, request: RecallRequest, hot: PlantedHotList
+) -> None:
+    graph = load_snapshot(snapshot)
+
+    result = recall(graph, request, now=START, hot=hot)
+    whole = RecallRequest(request.query, request.top_k, 100_000, request.traversal_depth)
+    blocks = recall(graph, whole, now=START, hot=hot).context.split("\n\n")
+
+    size = len(result.context.encode())
+    assert result.tokens == (2 * size + 6) // 7 <= request.max_tokens
+    shown = len(result.hits) - result.left_out
+    assert [hit.included_in_context for hit in result.hits] == (
+        [True] * shown + [False] * result.left_out
+    )
+    assert result.context == "\n\n".join(blocks[:shown])
+    if result.left_out:
+        with_next = len("\n\n".join(blocks[: shown + 1]).encode())
+        assert (2 * with_next + 6) // 7 > request.max_tokens
+
+
+@given(snapshots(), requests(), score_tables(), hot_lists())
+def test_top_k_counts_the_unforced_and_the_order_is_canonical_score_id(
+    snapshot: Snapshot,
+    request: RecallRequest,
+    score_by_id: dict[str, float],
+    hot: PlantedHotList,
+) -> None:
+    graph = load_snapshot(snapshot)
+
+    def ask(top_k: int) -> list[tuple[bool, float, str]]:
+        wanted = RecallRequest(request.query, top_k, 100_000, request.traversal_depth)
+        result = recall(graph, wanted, now=START, scores=by_row(graph, score_by_id), hot=hot)
+        if result.response_annotations:
+            return [(not h.is_canonical, -h.score, h.node_id) for h in result.hits][:top_k]
+        ranks = [(not h.is_canonical, -h.score, h.node_id) for h in result.hits]
+        forced = [rank for rank in ranks if hot.entries(rank[2])]
+        assert len(ranks) - len(forced) <= top_k
+        return ranks
+
+    shown = ask(request.top_k)
+    assert shown == sorted(shown)
+    # With a slot for everyone the same ones lead, and nobody is shown twice.
+    unforced = [rank for rank in ask(100) if not hot.entries(rank[2])]
+    assert len({node_id for _, _, node_id in shown}) == len(shown)
+    if request.top_k >= 3:  # 4 x top_k keyword candidates are then all of at most 12 concepts
+        kept = [rank for rank in shown if not hot.entries(rank[2])]
+        assert kept == unforced[: len(kept)]
+        assert len(kept) == min(request.top_k, len(unforced))
+
+
+def walk(snapshot: Snapshot, start: Sequence[str], *, depth: int, limit: int) -> list[str]:
+    """The expansion as it is described: node by node, type by type, target by target."""
+    reached: list[str] = []
+    seen, frontier = set(start), list(start)
+    for _ in range(depth):
+        following = []
+        for node in frontier:
+            for kind in FOLLOWED:
+                targets = {
+                    edge.target
+                    for edge in snapshot.edges
+                    if edge.source == node and edge.edge_type is kind
+                }
+                for target in sorted(targets - seen):
+                    seen.add(target)
+                    following.append(target)
+        reached += following
+        frontier = following
+    return reached[:limit]
+
+
+@given(
+    snapshots(),
+    st.lists(st.integers(1, 12), unique=True, max_size=4),
+    st.integers(0, 5),
+    st.integers(0, 12),
+)
+def test_expansion_equals_the_walk_node_by_node(
+    snapshot: Snapshot, numbers: list[int], depth: int, limit: int
+) -> None:
+    graph = load_snapshot(snapshot)
+    start = [numbered_id(n) for n in numbers if n <= len(snapshot.concepts)]
+    rows = [row for node in start if (row := graph.row_of(node)) is not None]
+
+    reached = expand(graph, rows, depth=depth, limit=limit).tolist()
+
+    expected = walk(snapshot, start, depth=depth, limit=limit)
+    assert sorted(map(graph.id_at, reached)) == sorted(expected)
+
+
+@given(snapshots(), plain_text)
+def test_an_anchor_is_the_longest_content_that_stands_in_the_question(
+    snapshot: Snapshot, text: str
+) -> None:
+    graph = load_snapshot(snapshot)
+    query = f"what depends on {text}"
+    standing = [c for c in snapshot.concepts if f" {c.content} " in f" {query} "]
+    named = (ConceptType.ENTITY, ConceptType.RESOURCE)
+    best = min(
+        standing,
+        key=lambda c: (-len(c.content), c.concept_type not in named, c.id),
+        default=None,
+    )
+
+    answer = answer_dependency_question(graph, query)
+
+    if best is None:
+        assert answer is None
+        return
+    dependents = {
+        edge.source if edge.edge_type is EdgeType.DEPENDENCY else edge.target
+        for edge in snapshot.edges
+        if (edge.edge_type is EdgeType.DEPENDENCY and edge.target == best.id)
+        or (edge.edge_type is EdgeType.HIERARCHICAL and edge.source == best.id)
+    } - {best.id}
+    if not dependents:
+        assert answer is None
+        return
+    assert answer is not None
+    structural = (EdgeType.DEPENDENCY, EdgeType.CAUSAL, EdgeType.HIERARCHICAL)
+    assert dict(
+        zip(map(graph.id_at, answer.rows.tolist()), answer.weights.tolist(), strict=True)
+    ) == {
+        dependent: max(
+            edge.weight
+            for edge in snapshot.edges
+            if edge.edge_type in structural and {edge.source, edge.target} == {best.id, dependent}
+        )
+        for dependent in dependents
+    }

@@ -1,0 +1,113 @@
+"""The demo: its counts, that two runs print the same, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from children import child_environment
+from memory.cli.demo import demo_environment, transcript
+from memory.cli.demo_script import STEPS
+from rest_api_scenario import EXPECTED_EDGES, EXPECTED_STEPS, SCENARIO
+
+pytestmark = pytest.mark.slow
+
+
+def run_demo(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """The demo in a process of its own, its temporary files in `folder`."""
+    # A user's own settings, all of them wrong for the demo.
+    env = {"TMPDIR": str(folder), "LAMBO_DURABILITY": "memory", "LAMBO_DATA_DIR": "/dev/null/x"}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "memory.cli.main", "demo", *words],
+        env=child_environment(env),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    ran = run_demo(tmp_path_factory.mktemp("demo"), "--json")
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def outcome(printed: bytes) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(printed)
+    return loaded
+
+
+def test_demo_counts_are_those_of_the_scenario(outcome: dict[str, Any]) -> None:
+    assert outcome["interactions"] == 12
+    assert outcome["concepts"] == 27
+    assert outcome["edges"] == 114
+    assert outcome["edges_by_type"] == EXPECTED_EDGES
+    assert outcome["blast_radius"] == 15
+
+
+def test_each_step_does_what_the_scenario_says(outcome: dict[str, Any]) -> None:
+    told = [
+        (step["created"], step["matched"] if step["verb"] == "derive" else step["edges"])
+        for step in outcome["steps"]
+    ]
+    assert told == list(EXPECTED_STEPS)
+    assert outcome["steps"][0] == {
+        "step": 1,
+        "agent": "agent-a",
+        "verb": "derive",
+        "created": 3,
+        "matched": 0,
+    }
+    assert outcome["steps"][2] == {
+        "step": 3,
+        "agent": "agent-a",
+        "verb": "record-action",
+        "created": 4,
+        "edges": 5,
+    }
+    assert [step["agent"] for step in outcome["steps"]] == [agent for agent, _ in SCENARIO]
+
+
+def test_last_question_finds_the_schema_first(outcome: dict[str, Any]) -> None:
+    assert outcome["query"] == "update user schema"
+    assert outcome["context"].startswith("user schema [Entity")
+
+
+def test_two_runs_print_the_same_bytes_and_leave_nothing(printed: bytes, tmp_path: Path) -> None:
+    ran = run_demo(tmp_path, "--json")
+    assert ran.stdout == printed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_transcript_tells_the_story_to_people(outcome: dict[str, Any]) -> None:
+    text = transcript(outcome)
+    for step in STEPS:
+        assert step.agent in text
+    assert "12 interactions, 27 concepts and 114 edges" in text
+    assert (
+        "Dependency 36, Derives 33, CoOccurrence 18, Temporal 11, Hierarchical 9, Causal 7" in text
+    )
+    assert "15 concepts rest on 'user schema'" in text
+
+
+def test_private_server_gets_no_setting_of_the_user(tmp_path: Path) -> None:
+    environ = {"PATH": "p", "LAMBO_DURABILITY": "memory", "LAMBO_STORE": "memory"}
+    env = demo_environment(environ, tmp_path / "data", tmp_path / "lambo.toml")
+    port = int(env.pop("LAMBO_PORT"))
+    assert port > 1023
+    assert env == {
+        "PATH": "p",
+        "LAMBO_DATA_DIR": str(tmp_path / "data"),
+        "LAMBO_CONFIG": str(tmp_path / "lambo.toml"),
+        "LAMBO_DEMO": "1",
+    }
+    assert "LAMBO_DEMO" not in os.environ

@@ -1,0 +1,61 @@
+"""The JSON of every verb: which fields a program may count on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from command_line import CommandLine
+from memory.cli.main import all_verbs
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "cli_json.json"
+
+
+def shape_of(value: Any) -> Any:
+    """A value with every leaf replaced by its type; of a list, its first item stands for all."""
+    if isinstance(value, dict):
+        # Names that are data, not fields.
+        if value and all(isinstance(item, int) for item in value.values()):
+            return {"*": "int"}
+        return {name: shape_of(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [shape_of(item) for item in value[:1]]
+    return type(value).__name__
+
+
+def run_every_verb(lambo: CommandLine) -> dict[str, Any]:
+    name = lambo.session
+    shapes: dict[str, Any] = {}
+
+    def note(verb: str, *words: str) -> Any:
+        data = lambo(*verb.split(), *words, "--json").json
+        shapes[verb] = shape_of(data)
+        return data
+
+    note("session create", name)
+    note("derive", "--concept", "user schema:entity", "--concept", "email:logic", "--key", "k")
+    lambo("derive", "--concept", "user schema:entity")
+    note("record-action", "write handler", "--depends-on", "user schema")
+    note("reserve", "--concept", "user schema")
+    note("recall", "user schema")
+    note("release", "--concept", "user schema")
+    note("inspect", "user schema")
+    note("demote", "One. Two.")
+    note("root-goal", "user schema")
+    note("synonym", "a", "b")
+    note("saints")
+    note("stats")
+    note("receipt", "k")
+    note("session list")
+    note("retract", "user schema", "--yes")
+    note("session close", name)
+    note("session delete", name, "--confirm", name)
+    return shapes
+
+
+def test_fields_of_every_verb_are_the_documented_ones(lambo: CommandLine) -> None:
+    """A change here changes what other people's programs read: look at the difference twice."""
+    shapes = run_every_verb(lambo)
+    assert {verb.name for verb in all_verbs()} - set(shapes) == {"demo"}
+    assert shapes == json.loads(GOLDEN.read_text(encoding="utf-8"))

@@ -1,0 +1,234 @@
+"""The file and the variables: what is read, what wins, and what is refused by name and source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lambo_site.configuration import (
+    SETTINGS,
+    LogFormat,
+    LogLevel,
+    ProcessSettings,
+    Setting,
+    StoreKind,
+    load_process_settings,
+)
+from memory.engine.config import Config, Durability
+from memory.engine.errors import InvalidConfiguration
+
+NUMBERS = [setting for setting in SETTINGS if setting.bound is not None]
+
+
+def name_of(setting: Setting) -> str:
+    return setting.key
+
+
+def write(folder: Path, text: str, name: str = "lambo.toml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def line_for(setting: Setting, value: str) -> str:
+    section, _, key = setting.key.rpartition(".")
+    return f"[{section}]\n{key} = {value}\n" if section else f"{key} = {value}\n"
+
+
+def refusal_of(folder: Path, environ: dict[str, str] | None = None) -> InvalidConfiguration:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        load_process_settings(environ or {}, folder=folder)
+    return refusal.value
+
+
+def test_nothing_set_gives_the_defaults(tmp_path: Path) -> None:
+    settings = load_process_settings({"PATH": "/bin"}, folder=tmp_path)
+    assert settings == ProcessSettings(data_dir=tmp_path / "data")
+    assert settings.url == "http://127.0.0.1:7700"
+    assert settings.config == Config()
+
+
+@pytest.mark.parametrize("setting", NUMBERS, ids=name_of)
+@pytest.mark.parametrize("text", ["0", "-1", "1e300", "nan", "inf", "text", "true", "9" * 500])
+def test_variable_when_absurd_is_refused_by_key_source_and_limit(
+    setting: Setting, text: str, tmp_path: Path
+) -> None:
+    error = refusal_of(tmp_path, {setting.variable: text})
+    assert error.message.startswith(f"{setting.key} must be {setting.bound}")
+    assert error.fields["setting"] == setting.key
+    assert error.fields["source"] == f"variable {setting.variable}"
+    assert setting.variable in error.message
+
+
+@pytest.mark.parametrize("setting", NUMBERS, ids=name_of)
+@pytest.mark.parametrize(
+    "value", ["0", "-1", "1e300", "nan", "inf", '""', '"text"', '"5"', "true", "[]", "{}"]
+)
+def test_key_when_absurd_is_refused_by_key_source_and_limit(
+    setting: Setting, value: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, line_for(setting, value))
+    error = refusal_of(tmp_path)
+    assert error.message.startswith(f"{setting.key} must be {setting.bound}")
+    assert error.fields["source"] == str(path)
+    assert str(path) in error.message
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=name_of)
+def test_empty_variable_counts_as_unset(setting: Setting, tmp_path: Path) -> None:
+    settings = load_process_settings({setting.variable: " "}, folder=tmp_path)
+    assert settings == load_process_settings({}, folder=tmp_path)
+
+
+def test_every_setting_has_one_key_one_variable_and_one_field() -> None:
+    for column in ("key", "variable", "name"):
+        names = [getattr(setting, column) for setting in SETTINGS]
+        assert len(names) == len(set(names))
+    for setting in SETTINGS:
+        owner = Config if setting.is_engine else ProcessSettings
+        assert setting.name in owner.__dataclass_fields__
+
+
+def test_file_is_read_and_variable_wins(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        'data_dir = "state"\n[server]\nport = 8000\n[log]\nlevel = "debug"\nformat = "json"\n'
+        '[store]\nkind = "memory"\n[writes]\ndurability = "behind"\nflush_mutations = 9\n',
+    )
+    settings = load_process_settings(
+        {"LAMBO_PORT": "8001", "LAMBO_DEBUG": "true", "LAMBO_FLUSH_INTERVAL_SECONDS": "0.5"},
+        folder=tmp_path,
+    )
+    assert settings == ProcessSettings(
+        data_dir=tmp_path / "state",
+        port=8001,
+        debug=True,
+        log_level=LogLevel.DEBUG,
+        log_format=LogFormat.JSON,
+        store_kind=StoreKind.MEMORY,
+        config=Config(durability=Durability.BEHIND, flush_mutations=9, flush_interval_seconds=0.5),
+        config_path=path,
+    )
+
+
+def test_file_is_looked_for_at_the_argument_then_the_variable_then_the_folder(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "[server]\nport = 1001\n")
+    write(tmp_path, "[server]\nport = 1002\n", "variable.toml")
+    write(tmp_path, "[server]\nport = 1003\n", "argument.toml")
+    environ = {"LAMBO_CONFIG": "variable.toml"}
+    argument = Path("argument.toml")
+    load = load_process_settings
+    assert load(environ, folder=tmp_path, config_path=argument).port == 1003
+    assert load(environ, folder=tmp_path).port == 1002
+    assert load({}, folder=tmp_path).port == 1001
+
+
+def test_relative_folder_starts_from_where_it_is_written(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "etc"
+    elsewhere.mkdir()
+    write(elsewhere, 'data_dir = "state"\n')
+    environ = {"LAMBO_CONFIG": str(elsewhere / "lambo.toml")}
+    assert load_process_settings(environ, folder=tmp_path).data_dir == elsewhere / "state"
+    environ["LAMBO_DATA_DIR"] = "other"
+    assert load_process_settings(environ, folder=tmp_path).data_dir == tmp_path / "other"
+
+
+def test_data_folder_named_like_a_number_is_a_name(tmp_path: Path) -> None:
+    settings = load_process_settings({"LAMBO_DATA_DIR": "7700"}, folder=tmp_path)
+    assert settings.data_dir == tmp_path / "7700"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[sever]\nport = 1\n", "did you mean server?"),
+        ("[server]\nprot = 1\n", "did you mean server.port?"),
+        ("promotion_policy = 'Solo'\n", "unknown key promotion_policy"),
+        ("server = 5\n", "server must be a section"),
+        ("[server.port]\nvalue = 1\n", "server.port must be a whole number"),
+        ("[server]\nport = \n", "is not valid TOML"),
+        ("port = " + "9" * 5000, "is not valid TOML"),
+        ("[daemon]\ngc_interval = 1\n", "unknown section [daemon]"),
+    ],
+)
+def test_file_that_says_something_unknown_is_refused(text: str, named: str, tmp_path: Path) -> None:
+    path = write(tmp_path, text)
+    message = refusal_of(tmp_path).message
+    assert named in message
+    assert str(path) in message
+
+
+def test_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lambo.toml").write_bytes(b"\xff\xfe\x00")
+    assert "is not valid TOML" in refusal_of(tmp_path).message
+
+
+def test_file_that_was_asked_for_must_exist(tmp_path: Path) -> None:
+    error = refusal_of(tmp_path, {"LAMBO_CONFIG": "missing.toml"})
+    assert error.message == f"cannot read {tmp_path}/missing.toml: No such file or directory"
+    assert "Is a directory" in refusal_of(tmp_path, {"LAMBO_CONFIG": "."}).message
+
+
+def test_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    message = refusal_of(tmp_path, {"LAMBO_PROT": "1"}).message
+    assert message == "unknown variable LAMBO_PROT; did you mean LAMBO_PORT?"
+    assert "known: " in refusal_of(tmp_path, {"LAMBO_XYZZY": "1"}).message
+
+
+@pytest.mark.parametrize("kind", ["postgres", "cockroach", "pg"])
+def test_database_server_is_refused_as_coming(kind: str, tmp_path: Path) -> None:
+    message = refusal_of(tmp_path, {"LAMBO_STORE": kind}).message
+    assert message.startswith(f"store.kind cannot be {kind} yet: ")
+    assert "LAMBO_STORE" in message
+
+
+def test_database_address_is_refused_and_never_shown(tmp_path: Path) -> None:
+    error = refusal_of(tmp_path, {"LAMBO_DATABASE_URL": "postgres://me:hunter2@host/db"})
+    assert "LAMBO_DATABASE_URL cannot be set yet" in error.message
+    assert "hunter2" not in f"{error.as_wire()}"
+
+
+@pytest.mark.parametrize("kind", ["bge_m3", "fixture", "anything"])
+def test_embedder_other_than_none_is_refused(kind: str, tmp_path: Path) -> None:
+    assert "embedder.kind" in refusal_of(tmp_path, {"LAMBO_EMBEDDER": kind}).message
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.7", "example.org", "127.0.0.1:80"])
+def test_bind_beyond_loopback_is_refused(address: str, tmp_path: Path) -> None:
+    message = refusal_of(tmp_path, {"LAMBO_BIND": address}).message
+    assert message.startswith("server.bind must be a loopback address")
+    with pytest.raises(InvalidConfiguration, match=r"server\.bind"):
+        replace(ProcessSettings(data_dir=tmp_path), bind=address)
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [("::1", "http://[::1]:7700"), ("localhost", "http://localhost:7700")],
+)
+def test_url_is_one_that_a_client_can_use(address: str, url: str, tmp_path: Path) -> None:
+    settings = load_process_settings({"LAMBO_BIND": address}, folder=tmp_path)
+    assert settings.url == url
+    assert "[::1]" in settings.allowed_hosts
+
+
+@pytest.mark.parametrize("word", ["yes", "2", "TRUE!"])
+def test_flag_that_is_neither_true_nor_false_is_refused(word: str, tmp_path: Path) -> None:
+    assert "debug must be true or false" in refusal_of(tmp_path, {"LAMBO_DEBUG": word}).message
+
+
+@pytest.mark.parametrize("path", ["a\x00b", "a\nb"])
+def test_folder_that_is_no_line_of_text_is_refused(path: str, tmp_path: Path) -> None:
+    assert "data_dir must be one line" in refusal_of(tmp_path, {"LAMBO_DATA_DIR": path}).message
+
+
+def test_contradiction_names_what_was_written(tmp_path: Path) -> None:
+    error = refusal_of(tmp_path, {"LAMBO_LEASE_TTL_SECONDS": "30"})
+    assert "heartbeat_seconds must be at most a third of lease_ttl_seconds" in error.message
+    assert "LAMBO_LEASE_TTL_SECONDS" in error.message
+    error = refusal_of(tmp_path, {"LAMBO_HEARTBEAT_SECONDS": "16"})
+    assert error.fields["setting"] == "lease.heartbeat_seconds"
+    assert "LAMBO_HEARTBEAT_SECONDS" in error.message

@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from memory.engine.requests import RecallRequest
+from memory.engine.types import EdgeType, Status
+from recall.engine.candidates import Leg
+from recall.engine.hot_list import HotCondition, HotEntry
+from recall.engine.pipeline import recall
+from recall.engine.results import RecallResult
+from recall.engine.settings import DEFAULT_SETTINGS
+from recall_graphs import START, GraphWriter, PlantedHotList
+
+RISK = HotEntry(HotCondition.HIGH_RISK, "High-risk modification: because")
+
+
+@pytest.fixture
+def writer() -> GraphWriter:
+    """A session whose concepts are older than the recent leg looks."""
+    writer = GraphWriter()
+    writer.interact()
+    return writer
+
+
+def grow_old(writer: GraphWriter) -> None:
+    for _ in range(DEFAULT_SETTINGS.recent_interactions):
+        writer.interact()
+
+
+def contents(result: RecallResult) -> list[str]:
+    return [hit.content for hit in result.hits]
+
+
+def test_recall_of_an_empty_session_is_empty() -> None:
+    result = recall(GraphWriter().graph, RecallRequest("anything"), now=START)
+
+    assert result == RecallResult(context="", tokens=0, hits=())
+    assert result.as_wire() == {"context": "", "hits": [], "warnings": []}
+
+
+def test_recall_finds_by_word_by_recency_and_by_edge_and_says_which(writer: GraphWriter) -> None:
+    by_word = writer.concept("alpha")
+    by_edge = writer.concept("beta")
+    writer.concept("neither")
+    writer.depend(by_word, by_edge)
+    grow_old(writer)
+    writer.concept("recent")
+    both = writer.concept("alpha two")
+
+    result = recall(writer.graph, RecallRequest("alpha"), now=START)
+
+    assert {hit.content: hit.legs for hit in result.hits} == {
+        "alpha": (Leg.KEYWORD,),
+        "alpha two": (Leg.KEYWORD, Leg.RECENT),
+        "recent": (Leg.RECENT,),
+        "beta": (Leg.TRAVERSAL,),
+    }
+    assert both in {hit.node_id for hit in result.hits}
+
+
+def test_recall_takes_the_siblings_of_a_chunk_along(writer: GraphWriter) -> None:
+    writer.concept("alpha", chunk="c")
+    writer.concept("beta", chunk="c")
+    grow_old(writer)
+
+    result = recall(writer.graph, RecallRequest("alpha"), now=START)
+
+    assert [(hit.content, hit.legs) for hit in result.hits] == [
+        ("alpha", (Leg.KEYWORD,)),
+        ("beta", (Leg.SIBLING,)),
+    ]
+
+
+def test_recall_blends_the_daemons_score_of_each_row(writer: GraphWriter) -> None:
+    names = ("alpha one", "alpha two", "alpha three")
+    rows = [writer.row(writer.concept(name)) for name in names]
+    grow_old(writer)
+    scores = np.zeros(writer.graph.concepts.used)
+    scores[rows] = [0.2, 1.4, 0.6]
+
+    result = recall(writer.graph, RecallRequest("alpha"), now=START, scores=scores)
+
+    assert contents(result) == ["alpha two", "alpha three", "alpha one"]
+    assert result.hits[0].score - result.hits[2].score == pytest.approx(0.6)
+
+
+def test_a_member_on_the_hot_list_is_shown_beyond_top_k(writer: GraphWriter) -> None:
+    strong, weak, hot = (writer.concept(text) for text in ("alpha", "alpha b c", "alpha b c d"))
+    grow_old(writer)
+
+    result = recall(
+        writer.graph,
+        RecallRequest("alpha", top_k=1),
+        now=START,
+        hot=PlantedHotList({hot: [RISK]}),
+    )
+
+    assert [hit.node_id for hit in result.hits] == [strong, hot]
+    assert weak not in {hit.node_id for hit in result.hits}
+    assert result.warnings == (RISK.line,)
+
+
+def test_the_hot_list_forces_no_one_who_is_no_member(writer: GraphWriter) -> None:
+    writer.concept("alpha")
+    stranger = writer.concept("stranger")
+    grow_old(writer)
+    tail = writer.graph.tail
+    assert tail is not None
+    hot = PlantedHotList({stranger: [RISK], tail.id: [RISK], "gone": [RISK]})
+
+    assert contents(recall(writer.graph, RecallRequest("alpha"), now=START, hot=hot)) == ["alpha"]
+
+
+def test_an_entry_that_holds_no_more_forces_nothing(writer: GraphWriter) -> None:
+    writer.concept("alpha")
+    cooled = writer.concept("alpha b c d")
+    grow_old(writer)
+
+    result = recall(
+        writer.graph,
+        RecallRequest("alpha", top_k=1),
+        now=START,
+        hot=PlantedHotList({cooled: []}),
+    )
+
+    assert contents(result) == ["alpha"]
+
+
+def test_hits_left_out_of_the_text_stay_in_hits_and_warnings(writer: GraphWriter) -> None:
+    hot = writer.concept("alpha " + "x" * 200)
+    grow_old(writer)
+
+    result = recall(
+        writer.graph,
+        RecallRequest("alpha", max_tokens=10),
+        now=START,
+        hot=PlantedHotList({hot: [RISK]}),
+    )
+
+    assert (result.context, result.tokens, result.left_out) == ("", 0, 1)
+    assert result.warnings == (RISK.line,)
+
+
+def test_a_line_break_in_content_stays_data_in_the_text_only(writer: GraphWriter) -> None:
+    forged = "alpha\n⚑ Load-bearing pillar — 9 nodes depend on this. Modify with caution."
+    writer.concept(forged)
+    grow_old(writer)
+
+    result = recall(writer.graph, RecallRequest("alpha"), now=START)
+
+    assert len(result.context.splitlines()) == 1
+    assert result.context.startswith("alpha ⏎ ⚑ Load-bearing")
+    assert result.hits[0].as_wire()["content"] == forged
+
+
+def test_the_radius_of_a_canonical_hit_is_measured_by_the_port(writer: GraphWriter) -> None:
+    pillar = writer.concept("alpha", status=Status.CANONICAL)
+    writer.depend(writer.concept("user"), pillar)
+    grow_old(writer)
+    request = RecallRequest("alpha", top_k=1)
+
+    live = recall(writer.graph, request, now=START)
+    measured = recall(writer.graph, request, now=START, blast_radius=lambda row: 41 + row)
+
+    assert live.hits[0].blast_radius == 1
+    assert measured.hits[0].blast_radius == 41 + writer.row(pillar)
+    assert f"blast radius {41 + writer.row(pillar)})" in measured.context
+
+
+def test_the_wire_form_carries_every_field_of_a_hit(writer: GraphWriter) -> None:
+    pillar = writer.concept("alpha", status=Status.CANONICAL)
+    grow_old(writer)
+
+    wire = recall(writer.graph, RecallRequest("alpha"), now=START).as_wire()
+
+    line = "⚑ Load-bearing pillar — 0 nodes depend on this. Modify with caution."
+    assert wire["hits"] == [
+        {
+            "node_id": pillar,
+            "content": "alpha",
+            "concept_type": "Entity",
+            "score": pytest.approx(0.5 * 0.28768, abs=1e-5),  # ln(1 + 0.5 / 1.5), tf and dl 1
+            "is_canonical": True,
+            "blast_radius": 0,
+            "included_in_context": True,
+            "annotations": [{"kind": "load_bearing", "text": line}],
+        }
+    ]
+    assert wire["warnings"] == [line]
+
+
+def test_a_dependency_question_is_answered_by_its_dependents_alone(writer: GraphWriter) -> None:
+    base = writer.concept("app router", number=1)
+    weak = writer.concept("weak", number=2)
+    strong = writer.concept("strong", number=3)
+    writer.concept("router of another kind", number=4)
+    writer.depend(weak, base, weight=1.0)
+    writer.depend(strong, base, weight=2.0)
+    writer.edge(base, writer.concept("used", number=5), EdgeType.DEPENDENCY)
+
+    result = recall(writer.graph, RecallRequest("what depends on app router"), now=START)
+
+    assert [(hit.content, hit.score) for hit in result.hits] == [("strong", 2.0), ("weak", 1.0)]
+    assert result.warnings == (
+        "recall: dependency question answered by graph traversal (2 dependents)",
+    )
+
+
+def test_a_dependency_answer_shows_only_load_bearing_lines(writer: GraphWriter) -> None:
+    base = writer.concept("app router")
+    pillar = writer.concept("pillar", status=Status.CANONICAL)
+    writer.depend(pillar, base)
+    writer.reserve(pillar, agent="agent-c", expires_at=START + 1)
+
+    result = recall(
+        writer.graph,
+        RecallRequest("what depends on app router"),
+        now=START,
+        hot=PlantedHotList({pillar: [RISK]}),
+    )
+
+    assert result.context.splitlines() == [
+        "pillar [Entity, canonical] (score 0.50, blast radius 0)",
+        "⚑ Load-bearing pillar — 0 nodes depend on this. Modify with caution.",
+    ]
+
+
+def test_a_dependency_answer_counts_the_blocks_that_fitted(writer: GraphWriter) -> None:
+    base = writer.concept("app router")
+    for name in ("one", "two", "six"):
+        writer.depend(writer.concept(name), base)
+
+    # A block is 25 bytes, two with their separator 52: 8 and 15 tokens.
+    request = RecallRequest("what depends on app router", top_k=2, max_tokens=14)
+    result = recall(writer.graph, request, now=START)
+
+    assert len(result.hits) == 2
+    assert "(1 dependents)" in result.warnings[0]
+
+
+def test_a_dependency_question_without_dependents_is_an_ordinary_recall(
+    writer: GraphWriter,
+) -> None:
+    writer.concept("app router")
+    grow_old(writer)
+
+    result = recall(writer.graph, RecallRequest("what depends on app router"), now=START)
+
+    assert contents(result) == ["app router"]
+    assert result.response_annotations == ()
+
+
+def test_recall_changes_nothing_and_repeats_itself(writer: GraphWriter) -> None:
+    writer.concept("alpha")
+    epoch = writer.graph.epoch
+
+    first = recall(writer.graph, RecallRequest("alpha"), now=START)
+
+    assert recall(writer.graph, RecallRequest("alpha"), now=START) == first
+    assert writer.graph.epoch == epoch
+
+
+def test_the_recent_leg_can_be_switched_off(writer: GraphWriter) -> None:
+    writer.concept("recent")
+    settings = replace(DEFAULT_SETTINGS, recent_interactions=0)
+
+    assert recall(writer.graph, RecallRequest("zz"), now=START, settings=settings).hits == ()
