@@ -66,7 +66,7 @@ async def _answer(
         payload = read_body(request.body)
     else:
         payload = {**read_query(request, verb.request_model), **(named or {})}
-    return reply_response(await carry_out(verb, get_host(), session, payload, origin))
+    return reply_response(await carry_out(verb, get_host(), session, payload, origin), verb)
 
 
 def _make_view(verb: Verb) -> View:

@@ -173,7 +173,7 @@ def close_session_call(session: str, *, agent_id: str | None) -> Call:
 
 
 def delete_session_call(session: str, *, confirm: str, agent_id: str | None) -> Call:
-    path = f"/sessions/{path_segment('session', session)}"
+    path = f"/sessions/{session_segment(session)}"
     return Call(
         "DELETE",
         f"{path}?confirm={quote(confirm, safe='')}",
@@ -184,7 +184,14 @@ def delete_session_call(session: str, *, confirm: str, agent_id: str | None) -> 
 
 
 def session_path(session: str, verb: str) -> str:
-    return f"/sessions/{path_segment('session', session)}/{verb}"
+    return f"/sessions/{session_segment(session)}/{verb}"
+
+
+def session_segment(session: str) -> str:
+    """A session's name in a path; one with a slash would be read as two steps however escaped."""
+    if "/" in session:
+        raise InvalidArgument("session", "session may not contain /")
+    return path_segment("session", session)
 
 
 def path_segment(field: str, name: str) -> str:

@@ -107,15 +107,16 @@ def _header(request: HttpRequest, name: str, field: str) -> str | None:
         raise InvalidArgument(field, f"the header {name} is not UTF-8") from error
 
 
-def reply_response(reply: Reply) -> HttpResponse:
-    """The answer to a call that succeeded."""
+def reply_response(reply: Reply, verb: Verb) -> HttpResponse:
+    """The answer to a call that succeeded; a write names its key in body and header."""
     body: dict[str, Any] = {**reply.structured, "text": reply.text}
-    if reply.key is not None:
-        body["idempotency_key"] = reply.key
+    key = reply.key if verb.writes else None
+    if key is not None:
+        body["idempotency_key"] = key
     content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     response = HttpResponse(content, content_type="application/json")
-    if reply.key is not None:
-        response.headers[KEY_HEADER] = reply.key.encode().decode("latin-1")
+    if key is not None:
+        response.headers[KEY_HEADER] = key.encode().decode("latin-1")
         if reply.replayed:
             response.headers[REPLAYED_HEADER] = "true"
     return response

@@ -36,7 +36,9 @@ class EngineDatabase:
     def store(self) -> DjangoStore:
         return DjangoStore(self.writer, self.reader)
 
-    def execute(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+    def execute(
+        self, statement: str, *parameters: str | int | float | None
+    ) -> list[tuple[Any, ...]]:
         """Run a statement past the store, as a foreign hand would."""
         with connections[self.writer].cursor() as cursor:
             cursor.execute(statement, parameters)

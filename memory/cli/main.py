@@ -85,9 +85,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return DONE
         if not words:
             raise UsageError("no verb given; see lambo --help")
+        if words[0] in MODULES or words[0] in SERVER_COMMANDS:
+            name = f"lambo {words[0]}"
         if words[0] not in MODULES:
-            return _run_management_command(words, options)
-        name = f"lambo {words[0]}"
+            return _run_server_command(words, options)
         verb, words = find_verb(words, options)
         name = f"lambo {verb.name}"
         verb.refuse_idle_options(options)
@@ -199,17 +200,16 @@ def overview() -> str:
     return "\n".join([*usage, "", "verbs:", *lines, "", f"common options:{options}"])
 
 
-# -- management commands ---------------------------------------------------------------------------
+# -- server commands -------------------------------------------------------------------------------
 
 
-def _run_management_command(words: Sequence[str], options: Namespace) -> int:
-    """Hand the command to Django, in this process."""
-    if words[0].startswith("-"):
-        raise UsageError(f"unknown option {words[0]}")
+def _run_server_command(words: Sequence[str], options: Namespace) -> int:
+    """Hand the command to the bridge or to Django, in this process."""
     _apply_to_environment(words[0], options)
+    if words[0] == "mcp":
+        return _run_bridge(words[1:])
     # Not a default: an agent may stand in a Django project of its own.
     os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
-    # `mcp` claims stdout before anything can print; so nothing else is asked of Django first.
     if words[0] not in SERVER_COMMANDS:
         import django
         from django.core.management import get_commands
@@ -220,6 +220,18 @@ def _run_management_command(words: Sequence[str], options: Namespace) -> int:
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(["lambo", *words])
+    return DONE
+
+
+def _run_bridge(words: Sequence[str]) -> int:
+    """The stdio bridge by its own door: an MCP client waits for it, and it needs no Django.
+
+    By name, like Django's settings: the bridge sits above this package.
+    """
+    if not {"-h", "--help"} & set(words):
+        # Before anything else is imported: what an import prints must not reach the client.
+        importlib.import_module("mcp_bridge.protocol_pipes").claim_stdio()
+    importlib.import_module("mcp_bridge.stdio").main(words, os.environ)
     return DONE
 
 
@@ -249,7 +261,9 @@ def print_answer(verb: Verb, answer: Answer, *, as_json: bool) -> None:
         # As over HTTP: the structured reply, and the key under which a write was done.
         key = answer["idempotency_key"]
         named = {} if key is None else {"idempotency_key": key}
-        print(json.dumps({**answer["structured"], **named}, ensure_ascii=False, indent=2))
+        # Escapes where the stream cannot carry the letters, so that it stays JSON.
+        is_narrow = not sys.stdout.encoding.lower().replace("-", "").startswith("utf")
+        print(json.dumps({**answer["structured"], **named}, ensure_ascii=is_narrow, indent=2))
         return
     text = verb.render(answer)
     if text:

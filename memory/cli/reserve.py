@@ -45,7 +45,7 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
 
 VERB: Final = Verb(
     name="reserve",
-    summary="Tell the others that you are about to change something; it warns, it does not lock.",
+    summary="Tell the others what you are about to change; it warns, it does not lock.",
     example='lambo reserve --concept "user schema" --ttl-seconds 600',
     add_arguments=add_arguments,
     run=run,

@@ -28,7 +28,7 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
 
 VERB: Final = Verb(
     name="root-goal",
-    summary="Say what the session is for; concepts that are the goal become Venerable at once.",
+    summary="Say what the session is for; its concepts become Venerable at once.",
     example='lambo root-goal "user schema" "auth middleware"',
     add_arguments=add_arguments,
     run=run,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from memory.engine.draft import Draft, Plan, Stamp, excerpt, resolve_reference
+from memory.engine.draft import Draft, Plan, Stamp, excerpt, needed_key, resolve_references
 from memory.engine.errors import DependencyCycle, InvalidArgument
 from memory.engine.graph import Graph
 from memory.engine.requests import ActionRequest
@@ -50,36 +50,38 @@ def plan_action(graph: Graph, request: ActionRequest, stamp: Stamp) -> Plan[Acti
 
     A text met twice is one concept; the type asked for first wins.
     """
-    against = [
-        resolve_reference(graph, f"against[{place}]", text)
-        for place, text in enumerate(request.against)
-    ]
+    against = resolve_references(graph, "against", request.against)
     draft = Draft(graph, stamp, request.action)
     created: list[NodeId] = []
 
-    def resolve(text: str, concept_type: ConceptType) -> NodeId:
-        key = draft.key_of(text)
+    def resolve(field: str, text: str, concept_type: ConceptType) -> NodeId:
+        key = needed_key(graph, field, text)
         node = draft.match(key)
         if node is None:
             node = draft.create(text, key, concept_type)
             created.append(node)
         return node
 
-    action = resolve(request.action, ConceptType.RESOURCE)
-    touched = [
-        (resolve(text, ConceptType.RESOURCE), EdgeType.CAUSAL)
-        for text in (*request.produces, *request.modifies)
-    ]
-    rests_on = [
-        (resolve(text, ConceptType.ENTITY), EdgeType.DEPENDENCY) for text in request.depends_on
-    ]
-    planned = dict.fromkeys(touched + rests_on)
+    def resolve_all(
+        field: str, texts: tuple[str, ...], concept_type: ConceptType, edge_type: EdgeType
+    ) -> list[tuple[NodeId, EdgeType]]:
+        return [
+            (resolve(f"{field}[{place}]", text, concept_type), edge_type)
+            for place, text in enumerate(texts)
+        ]
+
+    action = resolve("action", request.action, ConceptType.RESOURCE)
+    planned = dict.fromkeys(
+        resolve_all("produces", request.produces, ConceptType.RESOURCE, EdgeType.CAUSAL)
+        + resolve_all("modifies", request.modifies, ConceptType.RESOURCE, EdgeType.CAUSAL)
+        + resolve_all("depends_on", request.depends_on, ConceptType.ENTITY, EdgeType.DEPENDENCY)
+    )
     _check_acyclic(graph, request, action, {target for target, _ in planned})
-    for target in against:
+    for field, target in against:
         if target == action:
-            raise InvalidArgument("against", "against may not name the action itself")
+            raise InvalidArgument(field, f"{field} may not name the action itself")
     edges = sum(draft.link(action, target, edge_type) for target, edge_type in planned)
-    edges += sum(draft.link(action, target, EdgeType.CONTRADICTS) for target in against)
+    edges += sum(draft.link(action, target, EdgeType.CONTRADICTS) for _, target in against)
     return draft.plan(
         ActionResult(
             interaction_id=draft.interaction_id,

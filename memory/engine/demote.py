@@ -10,7 +10,7 @@ from memory.engine.errors import InvalidArgument
 from memory.engine.graph import Graph
 from memory.engine.limits import LIMIT_DEMOTE_SENTENCES
 from memory.engine.requests import DemoteRequest
-from memory.engine.text import split_sentences
+from memory.engine.text import canonical_key, split_sentences
 from memory.engine.types import ConceptType, NodeId
 
 
@@ -52,7 +52,7 @@ def plan_demote(graph: Graph, request: DemoteRequest, stamp: Stamp) -> Plan[Demo
     created = tuple(
         draft.create(
             sentence,
-            draft.key_of(sentence),
+            canonical_key(sentence, graph.synonyms),
             ConceptType.OBSERVATION,
             chunk_group_id=request.chunk_group_id,
             last_demotion_time=draft.created_at,

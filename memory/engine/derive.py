@@ -5,14 +5,15 @@ Everything is validated before the first mutation is drafted; a refused derive l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations, islice
 from typing import Any
 
-from memory.engine.draft import Draft, Plan, Stamp, excerpt, resolve_reference
+from memory.engine.draft import Draft, Plan, Stamp, excerpt, needed_key, resolve_references
 from memory.engine.errors import InvalidArgument, RepeatedObservation, SecondParent
 from memory.engine.graph import Graph
 from memory.engine.requests import ConceptInput, DeriveRequest
-from memory.engine.text import canonical_key
 from memory.engine.types import ConceptType, EdgeType, NodeId
 
 
@@ -44,14 +45,6 @@ class DeriveResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Citations:
-    """The existing concepts one concept of the call names, by id."""
-
-    depends_on: tuple[NodeId, ...]
-    against: tuple[NodeId, ...]
-
-
 def plan_derive(
     graph: Graph, request: DeriveRequest, stamp: Stamp, *, co_occurrence_max: int
 ) -> Plan[DeriveResult]:
@@ -60,107 +53,105 @@ def plan_derive(
     `co_occurrence_max` bounds the CoOccurrence edges of one call. Raises `RepeatedObservation`,
     `SecondParent`, `UnresolvedReference` or `InvalidArgument`, and then nothing is planned.
     """
-    _check_observations(graph, request)
-    _check_parents(graph, request)
-    citations = [_resolve_citations(graph, place, given) for place, given in _numbered(request)]
+    key_by_text = _needed_keys(graph, request)
+    _check_observations(graph, request, key_by_text)
+    _check_parents(graph, request, key_by_text)
+    cited = [_resolve_citations(graph, place, given) for place, given in _numbered(request)]
     draft = Draft(graph, stamp, "; ".join(given.content for given in request.concepts))
-    counts = _Resolutions()
-    nodes: dict[NodeId, None] = {}
-    resolved: dict[str, NodeId] = {}
-    for given, cited in zip(request.concepts, citations, strict=True):
+    resolutions = _Resolutions(draft, key_by_text)
+    node_by_text: dict[str, NodeId] = {}
+    for given, citations in zip(request.concepts, cited, strict=True):
         # The first of equal texts decides the type; the others add only their citations.
-        if given.content not in resolved:
-            node = _resolve(draft, given.content, given.concept_type, counts)
-            resolved[given.content] = node
-            nodes[node] = None
-        _cite(draft, resolved[given.content], cited)
-    _link_co_occurring(draft, list(nodes), co_occurrence_max)
+        node = node_by_text.get(given.content)
+        if node is None:
+            node = resolutions.resolve(given.content, given.concept_type)
+            node_by_text[given.content] = node
+        _cite(draft, node, citations)
+    _link_co_occurring(draft, list(dict.fromkeys(node_by_text.values())), co_occurrence_max)
     for parent, child in request.parent_of:
-        parent_id = _resolve(draft, parent, ConceptType.ENTITY, counts)
-        child_id = _resolve(draft, child, ConceptType.ENTITY, counts)
+        parent_id = resolutions.resolve(parent, ConceptType.ENTITY)
+        child_id = resolutions.resolve(child, ConceptType.ENTITY)
         draft.link(parent_id, child_id, EdgeType.HIERARCHICAL)
     return draft.plan(
         DeriveResult(
             interaction_id=draft.interaction_id,
             given=len(request.concepts),
-            created=tuple(counts.created),
-            matched=tuple(counts.matched),
+            created=tuple(resolutions.created),
+            matched=tuple(resolutions.matched),
             reinforced=draft.reinforced,
         )
     )
 
 
 class _Resolutions:
-    def __init__(self) -> None:
+    """Texts turned into concepts of one draft, and the count of how."""
+
+    def __init__(self, draft: Draft, key_by_text: Mapping[str, str]) -> None:
+        self._draft = draft
+        self._key_by_text = key_by_text
         self.created: list[NodeId] = []
         self.matched: list[NodeId] = []
+
+    def resolve(self, content: str, concept_type: ConceptType) -> NodeId:
+        """Match or create; either way this interaction derives the concept."""
+        key = self._key_by_text[content]
+        node = self._draft.match(key)
+        if node is None:
+            node = self._draft.create(content, key, concept_type)
+            self.created.append(node)
+        else:
+            self._draft.derive(node)
+            self.matched.append(node)
+        return node
 
 
 def _numbered(request: DeriveRequest) -> list[tuple[int, ConceptInput]]:
     return list(enumerate(request.concepts))
 
 
-def _resolve(draft: Draft, content: str, concept_type: ConceptType, counts: _Resolutions) -> NodeId:
-    """Match or create; either way this interaction derives the concept."""
-    key = draft.key_of(content)
-    node = draft.match(key)
-    if node is None:
-        node = draft.create(content, key, concept_type)
-        counts.created.append(node)
-    else:
-        draft.derive(node)
-        counts.matched.append(node)
-    return node
+def _needed_keys(graph: Graph, request: DeriveRequest) -> dict[str, str]:
+    """The key of every text the call writes; computed once, for keys cost most of a plan."""
+    fields = {given.content: f"concepts[{place}].content" for place, given in _numbered(request)}
+    for place, (parent, child) in enumerate(request.parent_of):
+        fields.setdefault(parent, f"parent_of[{place}].parent")
+        fields.setdefault(child, f"parent_of[{place}].child")
+    return {text: needed_key(graph, field, text) for text, field in fields.items()}
 
 
-def _cite(draft: Draft, node: NodeId, cited: _Citations) -> None:
-    for target in cited.depends_on:
-        _check_other(node, target, "depends_on")
-        draft.link(node, target, EdgeType.DEPENDENCY)
-    for target in cited.against:
-        _check_other(node, target, "against")
-        draft.link(node, target, EdgeType.CONTRADICTS)
+def _check_observations(
+    graph: Graph, request: DeriveRequest, key_by_text: Mapping[str, str]
+) -> None:
+    """An observation said twice under one key would split one thing in two.
 
-
-def _check_other(node: NodeId, target: NodeId, field: str) -> None:
-    if node == target:
-        raise InvalidArgument(field, f"{field} may not name the concept itself")
-
-
-def _link_co_occurring(draft: Draft, nodes: list[NodeId], most: int) -> None:
-    """Join the call's distinct nodes pairwise, in call order, up to a number of edges."""
-    written = 0
-    for place, first in enumerate(nodes):
-        for second in nodes[place + 1 :]:
-            if written == most:
-                return
-            draft.link_either_way(first, second, EdgeType.CO_OCCURRENCE)
-            written += 1
-
-
-def _check_observations(graph: Graph, request: DeriveRequest) -> None:
-    """An observation said twice under one key would split one thing in two."""
-    keys: dict[str, str] = {}
+    One whose key a concept of another type holds, or takes earlier in the call, matches that.
+    """
+    seen: set[str] = set()
+    matchable: set[str] = set()
+    observed: set[str] = set()
     for place, given in _numbered(request):
-        if given.concept_type is not ConceptType.OBSERVATION:
+        if given.content in seen:
             continue
-        key = canonical_key(given.content, graph.synonyms)
-        if graph.find_by_key(key) is not None:
-            continue  # it matches a concept of another type
-        if graph.observation_rows(key) or keys.setdefault(key, given.content) != given.content:
+        seen.add(given.content)
+        key = key_by_text[given.content]
+        if graph.find_by_key(key) is not None or key in matchable:
+            continue
+        if given.concept_type is not ConceptType.OBSERVATION:
+            matchable.add(key)
+            continue
+        if graph.observation_rows(key) or key in observed:
             raise RepeatedObservation(
                 f"concepts[{place}] repeats an observation: {excerpt(given.content)!r}; "
                 "cite it instead of writing it again",
                 field=f"concepts[{place}].content",
             )
+        observed.add(key)
 
 
-def _check_parents(graph: Graph, request: DeriveRequest) -> None:
+def _check_parents(graph: Graph, request: DeriveRequest, key_by_text: Mapping[str, str]) -> None:
     """Each child keeps one parent, in the graph and within the call."""
     planned: dict[str, str] = {}
     for place, (parent, child) in enumerate(request.parent_of):
-        parent_key = canonical_key(parent, graph.synonyms)
-        child_key = canonical_key(child, graph.synonyms)
+        parent_key, child_key = key_by_text[parent], key_by_text[child]
         field = f"parent_of[{place}]"
         if parent_key == child_key:
             raise InvalidArgument(field, f"{field}: parent and child name the same concept")
@@ -174,11 +165,34 @@ def _check_parents(graph: Graph, request: DeriveRequest) -> None:
             )
 
 
-def _resolve_citations(graph: Graph, place: int, given: ConceptInput) -> _Citations:
-    def resolve(name: str, texts: tuple[str, ...]) -> tuple[NodeId, ...]:
-        return tuple(
-            resolve_reference(graph, f"concepts[{place}].{name}[{at}]", text)
-            for at, text in enumerate(texts)
-        )
+@dataclass(frozen=True, slots=True)
+class _Citations:
+    """The existing concepts one concept of the call names: (place in the request, id) each."""
 
-    return _Citations(resolve("depends_on", given.depends_on), resolve("against", given.against))
+    depends_on: list[tuple[str, NodeId]]
+    against: list[tuple[str, NodeId]]
+
+
+def _resolve_citations(graph: Graph, place: int, given: ConceptInput) -> _Citations:
+    prefix = f"concepts[{place}]"
+    return _Citations(
+        resolve_references(graph, f"{prefix}.depends_on", given.depends_on),
+        resolve_references(graph, f"{prefix}.against", given.against),
+    )
+
+
+def _cite(draft: Draft, node: NodeId, cited: _Citations) -> None:
+    for targets, edge_type in (
+        (cited.depends_on, EdgeType.DEPENDENCY),
+        (cited.against, EdgeType.CONTRADICTS),
+    ):
+        for field, target in targets:
+            if node == target:
+                raise InvalidArgument(field, f"{field} may not name the concept itself")
+            draft.link(node, target, edge_type)
+
+
+def _link_co_occurring(draft: Draft, nodes: list[NodeId], most: int) -> None:
+    """Join the call's distinct nodes pairwise, in call order, up to a number of edges."""
+    for first, second in islice(combinations(nodes, 2), most):
+        draft.link_either_way(first, second, EdgeType.CO_OCCURRENCE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from memory.engine.errors import UnresolvedReference
+from memory.engine.errors import InvalidArgument, UnresolvedReference
 from memory.engine.graph import Graph
 from memory.engine.limits import COUNTER_MAX, WEIGHT_MAX
 from memory.engine.mutations import Mutation, PutConcept, PutEdge, PutInteraction
@@ -74,10 +74,6 @@ class Draft:
         ]
         if tail is not None:
             self.link(self.interaction_id, tail.id, EdgeType.TEMPORAL)
-
-    def key_of(self, text: str) -> str:
-        """The canonical key under the session's synonyms."""
-        return canonical_key(text, self._graph.synonyms)
 
     def match(self, key: str) -> NodeId | None:
         """The concept a key names: written by this draft, or held. Observations never match."""
@@ -174,19 +170,40 @@ class Draft:
         return Plan(tuple(self.mutations), result)
 
 
+def find_named(graph: Graph, text: str) -> int | None:
+    """Row of the concept a text names by its id or its key; observations only by id.
+
+    Text without a key names nothing: an observation of stop words alone has an empty key too, and
+    every such text would find it.
+    """
+    row = graph.row_of(text.strip().lower())
+    if row is None:
+        key = canonical_key(text, graph.synonyms)
+        row = graph.find_by_key(key) if key else None
+    return row
+
+
+def needed_key(graph: Graph, field: str, text: str) -> str:
+    """The canonical key of text that must have one, under the session's synonyms.
+
+    Requests are checked without synonyms; a session from elsewhere may map a word to nothing.
+    """
+    key = canonical_key(text, graph.synonyms)
+    if not key:
+        raise InvalidArgument(field, f"{field} must contain a word that is not a stop word")
+    return key
+
+
 def resolve_reference(graph: Graph, field: str, text: str) -> NodeId:
     """The one existing concept a citation names: by id, by key, or a single observation's key.
 
     Raises `UnresolvedReference` when none or several match; a reference never creates anything.
     """
-    row = graph.row_of(text.strip().lower())
+    row = find_named(graph, text)
     if row is not None:
         return graph.id_at(row)
     key = canonical_key(text, graph.synonyms)
-    row = graph.find_by_key(key)
-    if row is not None:
-        return graph.id_at(row)
-    observations = graph.observation_rows(key)
+    observations = graph.observation_rows(key) if key else []
     if len(observations) == 1:
         return graph.id_at(observations[0])
     found = "no concept" if not observations else f"{len(observations)} observations"
@@ -195,6 +212,17 @@ def resolve_reference(graph: Graph, field: str, text: str) -> NodeId:
         "cite one existing concept, or derive it first",
         field=field,
     )
+
+
+def resolve_references(
+    graph: Graph, field: str, texts: tuple[str, ...]
+) -> list[tuple[str, NodeId]]:
+    """`resolve_reference` for each text of a list, with the place that named it."""
+    places = [f"{field}[{place}]" for place in range(len(texts))]
+    return [
+        (place, resolve_reference(graph, place, text))
+        for place, text in zip(places, texts, strict=True)
+    ]
 
 
 def excerpt(text: str, length: int = 80) -> str:

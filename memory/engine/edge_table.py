@@ -75,7 +75,9 @@ class EdgeTable(Columns):
             event_time=cell_time(cells["event_time"][row]),
         )
 
-    def records(self, rows: Sequence[int], sources: Sequence[NodeId], targets: Sequence[NodeId]) -> list[Edge]:
+    def records(
+        self, rows: Sequence[int], sources: Sequence[NodeId], targets: Sequence[NodeId]
+    ) -> list[Edge]:
         """`record` of many live rows, several times as fast."""
         held = {name: cells[rows].tolist() for name, cells in self.arrays.items()}
         columns = (
@@ -150,5 +152,4 @@ class EdgeTable(Columns):
         self.created_by += created_by
         self.reinforced_by += reinforced_by
         self.row_by_id.update(zip(ids, rows, strict=True))
-        packed = pack_keys(codes, sources, targets).tolist()
-        self.row_by_key.update(zip(packed, rows, strict=True))
+        self.row_by_key.update(zip(pack_keys(codes, sources, targets).tolist(), rows, strict=True))

@@ -106,7 +106,7 @@ def plan_root_goal(
     goal: Json = list(request.goals) or None
     if goal == graph.root_goal:
         return Plan((), RootGoalResult(request.goals, (), changed=False))
-    tail = graph.tail
+    occurred_at = graph.logical_time
     mutations: list[Mutation] = [SetRootGoal(goal)]
     promoted: list[NodeId] = []
     for row in goal_rows(graph, goal):
@@ -123,7 +123,7 @@ def plan_root_goal(
                     to_status=Status.VENERABLE,
                     blast_radius=concept.blast_radius,
                     last_demotion_time=None,
-                    occurred_at=now if tail is None else tail.created_at,
+                    occurred_at=occurred_at,
                     actor=actor,
                 )
             )

@@ -112,11 +112,10 @@ class Graph:
     @property
     def logical_time(self) -> Micros:
         """The newest write time the graph holds: its clock, which replaying does not move."""
-        written = [self.created_at]
+        written = [interaction.created_at for interaction in self.chain.records]
         # An imported session may hold concepts that are younger than its tail.
-        written += [interaction.created_at for interaction in self.chain.records]
         written += self.concepts["created_at"][self.concepts.live_rows()].tolist()
-        return max(written)
+        return max(written, default=self.created_at)
 
     def interactions(self) -> tuple[Interaction, ...]:
         """All interactions in chain order."""
@@ -294,7 +293,8 @@ class Graph:
     def _incident_rows(self, row: int) -> list[int]:
         """Edge rows of a concept, newest first: `_drop` takes those off the lists for nothing."""
         # A self-edge stands in both lists; dict keeps one, in order.
-        return list(dict.fromkeys(self.concepts.arriving[row][::-1] + self.concepts.leaving[row][::-1]))
+        rows = self.concepts.leaving[row] + self.concepts.arriving[row]
+        return list(dict.fromkeys(reversed(rows)))
 
     def _endpoint_rows(
         self, source: NodeId, target: NodeId, edge_type: EdgeType

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from memory.engine import limits
 from memory.engine.errors import InvalidArgument
 from memory.engine.text import canonical_key, check_text
-from memory.engine.times import Micros
+from memory.engine.times import EARLIEST, LATEST, Micros
 from memory.engine.types import ConceptType, Json
 
 _REFUSED_IN_SESSION_NAMES = frozenset('/\\*?[]{}%"<>|')
@@ -23,7 +23,8 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 def check_range(field: str, value: int, low: int, high: int) -> None:
     """Refuse an integer outside `low..=high`, in the words every surface uses."""
-    if not low <= value <= high:
+    # A surface parses, an embedding program may not: 1.5 seconds would pass a comparison.
+    if type(value) is not int or not low <= value <= high:
         raise InvalidArgument(
             field, f"{field} must be in {low}..={high}", minimum=low, maximum=high
         )
@@ -39,6 +40,12 @@ def check_count(field: str, given: int, most: int, *, least: int = 0) -> None:
         raise InvalidArgument(
             field, f"{field} must contain at most {most} entries ({given} given)", maximum=most
         )
+
+
+def check_event_time(value: Micros | None) -> None:
+    """Refuse an instant that no calendar of four-digit years can show."""
+    if value is not None and not (type(value) is int and EARLIEST <= value <= LATEST):
+        raise InvalidArgument("event_time", "event_time must be in the years 1 to 9999")
 
 
 def check_keyed_text(field: str, value: str) -> None:
@@ -116,6 +123,10 @@ class DeriveRequest:
         citations = 0
         for place, concept in enumerate(self.concepts):
             check_keyed_text(f"concepts[{place}].content", concept.content)
+            if not isinstance(concept.concept_type, ConceptType):
+                field = f"concepts[{place}].concept_type"
+                kinds = ", ".join(ConceptType)
+                raise InvalidArgument(field, f"{field} must be one of {kinds}")
             for name in ("depends_on", "against"):
                 texts: tuple[str, ...] = getattr(concept, name)
                 citations += len(texts)
@@ -130,6 +141,7 @@ class DeriveRequest:
             )
         for place, (parent, child) in enumerate(self.parent_of):
             _check_pair(f"parent_of[{place}]", parent, child)
+        check_event_time(self.event_time)
 
 
 def _check_pair(field: str, parent: str, child: str) -> None:
@@ -166,6 +178,7 @@ class ActionRequest:
                 check_keyed_text(f"{name}[{place}]", text)
         for place, text in enumerate(self.against):
             check_text(f"against[{place}]", text)
+        check_event_time(self.event_time)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from memory.engine.draft import Plan, excerpt
+from memory.engine.draft import Plan, excerpt, find_named
 from memory.engine.errors import ConceptNotFound
 from memory.engine.graph import Graph
 from memory.engine.mutations import DeleteConcept, DeleteEdge, DeleteReservation, Mutation
 from memory.engine.requests import RetractRequest
-from memory.engine.text import canonical_key
 from memory.engine.types import NodeId, Status
 
 DEPENDENTS_SHOWN = 20
@@ -57,9 +56,7 @@ def find_concept(graph: Graph, text: str) -> int:
 
     Raises `ConceptNotFound`.
     """
-    row = graph.row_of(text.strip().lower())
-    if row is None:
-        row = graph.find_by_key(canonical_key(text, graph.synonyms))
+    row = find_named(graph, text)
     if row is None:
         row = graph.find_by_content(text)
     if row is None:
@@ -71,9 +68,7 @@ def plan_retract(graph: Graph, request: RetractRequest) -> Plan[RetractResult]:
     """Plan a removal; with `dry_run` the plan has the impact and no mutations."""
     row = find_concept(graph, request.concept)
     concept = graph.concept_at(row)
-    edges = dict.fromkeys(
-        edge.id for edge in (*graph.out_edges(concept.id), *graph.in_edges(concept.id))
-    )
+    edges = graph.incident_edge_ids(row)
     result = RetractResult(
         target=concept.id,
         content=concept.content,

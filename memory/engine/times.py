@@ -15,10 +15,16 @@ from memory.engine.errors import InvalidArgument
 Micros: TypeAlias = int
 
 SECOND: Micros = 1_000_000
+EARLIEST: Micros = -62_135_596_800_000_000
+"""0001-01-01T00:00:00Z; no text and no datetime can say an earlier instant."""
+LATEST: Micros = 253_402_300_799_999_999
+"""9999-12-31T23:59:59.999999Z."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE = timedelta(microseconds=1)
 _RFC3339 = re.compile(
-    r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
+    # Hours are bounded here: newer Pythons read 24:00 as the next day, which the RFC has not.
+    r"\d{4}-\d{2}-\d{2}[Tt ](?:[01]\d|2[0-3]):\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})",
+    re.ASCII,
 )
 
 

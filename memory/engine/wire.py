@@ -7,11 +7,13 @@ values, RFC 3339 times, mutations tagged by `op`, nodes by `kind`. Reading check
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from memory.engine.errors import InvalidArgument, InvalidSnapshot
+from memory.engine.limits import COUNTER_MAX
 from memory.engine.mutations import (
     ApplyTransition,
     DeleteConcept,
@@ -41,6 +43,8 @@ from memory.engine.types import (
 JsonObject = Mapping[str, Any]
 T = TypeVar("T")
 
+_FLOAT_WHOLE_MAX = 2**53  # larger whole numbers are no weights; a float may not hold them at all
+
 
 class _Reader:
     """Takes typed values out of one JSON object and refuses what is left over."""
@@ -48,7 +52,7 @@ class _Reader:
     def __init__(self, what: str, obj: Any) -> None:
         if not isinstance(obj, Mapping):
             raise InvalidSnapshot(f"{what} must be an object")
-        self.what = f"{what} {obj.get('id', '')}".rstrip()
+        self.what = f"{what} {str(obj.get('id', ''))[:40]}".rstrip()
         self.left = dict(obj)
 
     def take(self, name: str, kind: type[T], default: Any = ...) -> T:
@@ -60,13 +64,22 @@ class _Reader:
         if isinstance(value, bool) and kind is not bool:
             raise InvalidSnapshot(f"{self.what}: {name} has the wrong type")
         if kind is float and isinstance(value, int):
-            value = float(value)
+            value = math.inf if abs(value) > _FLOAT_WHOLE_MAX else float(value)
         if not isinstance(value, kind):
             raise InvalidSnapshot(f"{self.what}: {name} has the wrong type")
         return value
 
     def maybe(self, name: str, kind: type[T]) -> T | None:
         return None if self.left.get(name) is None and self._drop(name) else self.take(name, kind)
+
+    def count(self, name: str, default: Any = ...) -> int:
+        value = self.take(name, int, default)
+        if not 0 <= value <= COUNTER_MAX:
+            raise InvalidSnapshot(f"{self.what}: {name} must be in 0..={COUNTER_MAX}")
+        return value
+
+    def maybe_count(self, name: str) -> int | None:
+        return None if self.left.get(name) is None and self._drop(name) else self.count(name)
 
     def _drop(self, name: str) -> bool:
         self.left.pop(name, None)
@@ -148,11 +161,11 @@ def concept_from_json(obj: Any) -> Concept:
             origin_interaction=read.id("origin_interaction"),
             origin_agent=read.take("origin_agent", str),
             created_at=read.time("created_at"),
-            access_count=read.take("access_count", int, 0),
+            access_count=read.count("access_count", 0),
             last_accessed=read.maybe_time("last_accessed"),
-            gc_survived=read.take("gc_survived", int, 0),
+            gc_survived=read.count("gc_survived", 0),
             status=read.choice("canonization_status", Status),
-            blast_radius=read.maybe("blast_radius", int),
+            blast_radius=read.maybe_count("blast_radius"),
             last_demotion_time=read.maybe_time("last_demotion_time"),
             chunk_group_id=read.maybe("chunk_group_id", str),
         )
@@ -189,7 +202,7 @@ def edge_from_json(obj: Any) -> Edge:
             target=read.id("target"),
             edge_type=read.choice("edge_type", EdgeType),
             weight=read.take("weight", float),
-            reinforcements=read.take("reinforcements", int, 1),
+            reinforcements=read.count("reinforcements", 1),
             created_at=read.time("created_at"),
             last_reinforced=read.time("last_reinforced"),
             created_by=read.take("created_by", str, ""),
@@ -224,7 +237,7 @@ def transition_from_json(obj: Any) -> Transition:
             node_id=read.id("node_id"),
             from_status=read.choice("from_status", Status),
             to_status=read.choice("to_status", Status),
-            blast_radius=read.maybe("blast_radius", int),
+            blast_radius=read.maybe_count("blast_radius"),
             last_demotion_time=read.maybe_time("last_demotion_time"),
             occurred_at=read.time("occurred_at"),
             actor=read.take("actor", str, ""),
@@ -279,7 +292,11 @@ def snapshot_from_json(obj: Any) -> Snapshot:
         raise InvalidSnapshot("snapshot: session_id is missing")
 
     def records(name: str, parse: Callable[[Any], T]) -> tuple[T, ...]:
-        return tuple(parse(item) for item in read.take(name, list, []))
+        items = read.take(name, list, [])
+        for item in items:
+            if isinstance(item, Mapping) and item.get("session_id", session_id) != session_id:
+                raise InvalidSnapshot(f"snapshot: {name} holds a record of another session")
+        return tuple(map(parse, items))
 
     return read.finish(
         Snapshot(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -43,8 +43,9 @@ from memory.engine.ports import (
 from memory.engine.requests import Caller, check_session_name
 from memory.engine.snapshot import load_snapshot
 from memory.engine.times import SECOND, Micros, format_rfc3339
-from memory.service.committer import Settled
+from memory.service.committer import Outcome, Settled
 from memory.service.committer_thread import CommitterThread
+from memory.service.events import Event, EventFeed, Told
 from memory.service.memory import Memory, MemoryView, Readers, SessionLink
 from memory.service.replies import Reply
 from memory.service.trial import Trial
@@ -97,6 +98,7 @@ class SessionHost:
         self._open: dict[str, _Open] = {}
         self._routes: dict[int, Memory] = {}  # whose groups a settlement speaks of
         self._opening: dict[str, asyncio.Lock] = {}
+        self._events = EventFeed()
         self._tasks: set[asyncio.Task[None]] = set()
         self._committer: CommitterThread | None = None
         self._closing = False
@@ -138,6 +140,7 @@ class SessionHost:
             entry.memory.begin_close()
         drained = await self._committer.drain(self._config.close_deadline_seconds)
         await asyncio.sleep(0)  # let the last settlements, queued by the committer, be delivered
+        self._events.end()
         unsettled = sum(entry.memory.unsettled_count for entry in self._open.values())
         for task in self._tasks:
             task.cancel()
@@ -147,6 +150,11 @@ class SessionHost:
         await self._committer.stop()
         healthy = drained and not self._committer.has_failed
         return CloseReport(ok=healthy and unsettled == 0, unsettled=unsettled)
+
+    def events(self, session_id: str) -> AsyncIterator[Told]:
+        """Committed writes of a session from now on; see `memory.service.events`."""
+        check_session_name(session_id)
+        return self._events.listen(session_id)
 
     # -- sessions ---------------------------------------------------------------------------------
 
@@ -456,8 +464,25 @@ class SessionHost:
             if entry is not None and entry.memory is memory:
                 entry.confirmed_at = item.settled_at
             memory.on_settled(item)
+            if item.outcome is Outcome.COMMITTED:
+                self._tell(item.group)
             if memory.is_fenced and memory.unsettled_count == 0:
                 del self._routes[item.incarnation]
+
+    def _tell(self, group: Group) -> None:
+        if group.call is None or group.receipt is None:
+            return
+        if self._events.has_listeners(group.session_id):
+            self._events.publish(
+                Event(
+                    session_id=group.session_id,
+                    id=group.position,
+                    kind=group.call.verb,
+                    agent_id=group.call.agent_id,
+                    occurred_at=group.created_at,
+                    data=group.receipt.reply["structured"],
+                )
+            )
 
     def _drop_routes(self, memory: Memory) -> None:
         self._routes = {at: held for at, held in self._routes.items() if held is not memory}

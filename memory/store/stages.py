@@ -7,9 +7,10 @@ session's mutations are cut into stages, each written as: deletions, then puts, 
   may be freed and taken again within one batch.
 - Within a stage the last version of each key counts. Puts of different kinds commute, because no
   table refers to another.
-- Transitions need no stage of their own. A put never changes the status of a stored concept, and a
+- A transition needs no stage of its own. A put never changes the status of a stored concept, and a
   concept that is created in the stage is inserted with the status of its *first* version; so all
-  puts first and all transitions after give what the log's own order gives.
+  puts first and all transitions after give what the log's own order gives. Only a concept that is
+  put for the first time after its transition opens the next stage.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from memory.engine.mutations import (
     PutSynonym,
     SetRootGoal,
 )
+from memory.engine.ports import StoreRejected
 from memory.engine.types import (
     Concept,
     Edge,
@@ -55,7 +57,24 @@ class Stage:
     reservations: dict[NodeId, Reservation] = field(default_factory=dict)
     goals: list[SetRootGoal] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
+    moved: set[NodeId] = field(default_factory=set)  # concepts with a transition
     has_puts: bool = False
+
+    def must_precede(self, mutation: Mutation) -> bool:
+        """Whether this stage has to be written before a mutation may join one."""
+        match mutation:
+            case DeleteEdge() | DeleteConcept() | DeleteReservation():
+                return self.has_puts
+            case PutConcept(concept=concept):
+                return concept.id in self.moved and concept.id not in self.concepts
+            case _:
+                return False
+
+    def add(self, mutation: Mutation) -> None:
+        if isinstance(mutation, DeleteEdge | DeleteConcept | DeleteReservation):
+            self.delete(mutation)
+        else:
+            self.put(mutation)
 
     def delete(self, mutation: DeleteEdge | DeleteConcept | DeleteReservation) -> None:
         match mutation:
@@ -70,7 +89,8 @@ class Stage:
         self.has_puts = True
         match mutation:
             case PutInteraction(interaction=interaction):
-                self.interactions[interaction.id] = interaction
+                first = self.interactions.setdefault(interaction.id, interaction)
+                self.interactions[interaction.id] = _in_its_place(first, interaction)
             case PutConcept(concept=concept):
                 self.concepts[concept.id] = _put_over(self.concepts.get(concept.id), concept)
             case PutEdge(edge=edge):
@@ -84,6 +104,7 @@ class Stage:
                 self.goals = [mutation]
             case ApplyTransition(transition=transition):
                 self.transitions.append(transition)
+                self.moved.add(transition.node_id)
             case _:
                 raise AssertionError(f"no rule to write {type(mutation).__name__}")
 
@@ -93,14 +114,19 @@ def stages_of(mutations: Iterable[Mutation]) -> list[Stage]:
     stage = Stage()
     stages = [stage]
     for mutation in mutations:
-        if isinstance(mutation, DeleteEdge | DeleteConcept | DeleteReservation):
-            if stage.has_puts:
-                stage = Stage()
-                stages.append(stage)
-            stage.delete(mutation)
-        else:
-            stage.put(mutation)
+        if stage.must_precede(mutation):
+            stage = Stage()
+            stages.append(stage)
+        stage.add(mutation)
     return stages
+
+
+def _in_its_place(first: Interaction, interaction: Interaction) -> Interaction:
+    """The later version, which must stand where the first stands in the chain."""
+    place = (first.previous_id, first.created_at)
+    if (interaction.previous_id, interaction.created_at) != place:
+        raise StoreRejected(f"interaction {interaction.id} changed its place")
+    return interaction
 
 
 def _put_over(first: Concept | None, concept: Concept) -> Concept:

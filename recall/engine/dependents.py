@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from memory.engine.graph import Graph
 from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES
 from memory.engine.types import ConceptType, EdgeType
-
-Rows: TypeAlias = npt.NDArray[np.int64]
-Weights: TypeAlias = npt.NDArray[np.float64]
+from recall.engine.expansion import Rows
+from recall.engine.ranking import Scores
 
 MARKERS: Final = (
     "depends on",
@@ -51,7 +49,7 @@ class DependencyAnswer(NamedTuple):
 
     anchor: int
     rows: Rows
-    weights: Weights
+    weights: Scores
 
 
 def answer_dependency_question(graph: Graph, query: str) -> DependencyAnswer | None:
@@ -151,7 +149,7 @@ def _places(text: str, part: str) -> Iterator[int]:
 # -- the strength of a tie -------------------------------------------------------------------------
 
 
-def _tie_weights(graph: Graph, anchor: int, rows: Rows) -> Weights:
+def _tie_weights(graph: Graph, anchor: int, rows: Rows) -> Scores:
     """The strongest structural edge, in either direction, between the anchor and each row."""
     edges, concepts = graph.edges, graph.concepts
     found = np.asarray(concepts.leaving[anchor] + concepts.arriving[anchor], dtype=np.int64)

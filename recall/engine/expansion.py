@@ -105,9 +105,9 @@ def _first(graph: Graph, targets: Rows, places: Rows, *, count: int) -> tuple[Ro
     tied = np.flatnonzero(places == cut)
     # Ids alone sort twice as fast as indices keyed by id.
     ids = sorted(map(graph.id_at, targets[tied].tolist()))
-    last = ids[count - int(certain.sum()) :][:1]
-    kept_tied = [graph.id_at(row) < last[0] for row in targets[tied].tolist()]
-    kept = np.concatenate([np.flatnonzero(certain), tied[np.asarray(kept_tied, dtype=np.bool_)]])
+    first_out = ids[count - int(certain.sum())]
+    kept = certain.copy()
+    kept[tied] = [graph.id_at(row) < first_out for row in targets[tied].tolist()]
     return targets[kept], places[kept]
 
 

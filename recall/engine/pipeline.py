@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from memory.engine.graph import Graph
 from memory.engine.limits import EXPANSION_NODES
@@ -23,9 +22,9 @@ from recall.engine.dependents import (
     answer_dependency_question,
     traversal_notice,
 )
-from recall.engine.expansion import expand, find_siblings
+from recall.engine.expansion import Rows, expand, find_siblings
 from recall.engine.hot_list import NO_HOT_LIST, HotEntry, HotList
-from recall.engine.ranking import Rows, Scores, blend, select
+from recall.engine.ranking import Scores, blend, select
 from recall.engine.results import Annotation, AnnotationKind, RecallResult
 from recall.engine.settings import DEFAULT_SETTINGS, RecallSettings
 
@@ -35,7 +34,7 @@ def recall(
     request: RecallRequest,
     *,
     now: Micros,
-    scores: npt.NDArray[np.float64] | None = None,
+    scores: Scores | None = None,
     hot: HotList = NO_HOT_LIST,
     settings: RecallSettings = DEFAULT_SETTINGS,
     blast_radius: Callable[[int], int] | None = None,
@@ -107,8 +106,7 @@ def _answer_by_traversal(
     settings: RecallSettings,
 ) -> RecallResult:
     """The dependents themselves, by the strength of their tie; only load-bearing lines."""
-    rows: Rows = answer.rows
-    weights: Scores = answer.weights
+    rows, weights = answer.rows, answer.weights
     hits = [
         build_hit(
             graph,

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from memory.engine.graph import Graph
 from memory.engine.rules import STATUS_CODE
 from memory.engine.types import Status
+from recall.engine.expansion import Rows
 from recall.engine.settings import RecallSettings
 
-Rows: TypeAlias = npt.NDArray[np.int64]
 Scores: TypeAlias = npt.NDArray[np.float64]
 
 _CANONICAL: Final = STATUS_CODE[Status.CANONICAL]

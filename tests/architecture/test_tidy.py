@@ -21,7 +21,7 @@ MAY_READ_ENVIRONMENT = re.compile(
     r"|[a-z_]+/management/commands/)"
 )
 PAUSE_SECONDS_MAX = 0.05
-MACHINE_PATHS = re.compile(r"/(?:work|home|Users)/[a-z]|/\.venv/|/root/")
+MACHINE_PATHS = re.compile(r"/(?:work|home|Users)/[a-z]|/root/")
 
 TEXTS = sorted(
     path
@@ -52,7 +52,8 @@ def test_module_is_small_named_by_a_noun_and_explained(path: Path) -> None:
         return
     lines = path.read_text(encoding="utf-8").count("\n")
     assert lines <= LINES_MAX, f"{lines} lines: which two nouns are hiding in it?"
-    assert ast.get_docstring(tree_of(path)), "a module says what it owns"
+    is_test = path.name.startswith("test_")  # its name and those of its tests say it
+    assert is_test or ast.get_docstring(tree_of(path)), "a module says what it owns"
 
 
 @pytest.mark.parametrize("path", FILES, ids=shown)

@@ -30,6 +30,7 @@ from recall.engine.hot_list import HotCondition, HotEntry
 from recall.engine.inspection import inspect
 from recall.engine.pipeline import recall
 from recall.engine.ranking import Scores
+from recall.engine.settings import RecallSettings
 from recall_graphs import START, PlantedHotList, numbered_id
 
 Record = TypeVar("Record")
@@ -173,11 +174,12 @@ def test_an_inspection_does_not_depend_on_the_order_of_writing(
     assert inspect(one, focus, depth, now=START) == inspect(other, focus, depth, now=START)
 
 
-@given(snapshots(nasty_text), requests(), hot_lists())
+@given(snapshots(nasty_text), requests(), hot_lists(), st.booleans())
 def test_no_content_can_forge_a_line(
-    snapshot: Snapshot, request: RecallRequest, hot: PlantedHotList
+    snapshot: Snapshot, request: RecallRequest, hot: PlantedHotList, show_authors: bool
 ) -> None:
-    result = recall(load_snapshot(snapshot), request, now=START, hot=hot)
+    settings = RecallSettings(show_authors=show_authors)
+    result = recall(load_snapshot(snapshot), request, now=START, hot=hot, settings=settings)
 
     shown = [hit for hit in result.hits if hit.included_in_context]
     expected = sum(1 + len(hit.annotations) for hit in shown) + max(0, len(shown) - 1)

@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management import call_command
 from django.core.management.base import BaseCommand
-from django.db import DEFAULT_DB_ALIAS, connections, router
-from django.db.migrations.executor import MigrationExecutor
 from django.utils.module_loading import import_string
 
 from memory import runtime
 from memory.data_folder import DataFolder, HeldFolder
 from memory.engine.errors import InvalidConfiguration, LamboError
+from memory.management.migrating import bring_tables_up_to_date
 from memory.management.serving import (
     EXIT_FAILED,
     EXIT_USAGE,
@@ -44,7 +42,6 @@ VARIABLE_BY_FLAG: Mapping[str, str] = {
 """A flag is a variable by another name: the settings are read once, from variables."""
 
 LOAD_SETTINGS = "lambo_site.configuration.load_process_settings"
-READ_ONLY_ALIAS = "memory_ro"
 
 
 class Command(BaseCommand):
@@ -117,7 +114,7 @@ def _serve(*, idle_minutes: int | None, may_migrate: bool) -> int:
         logger.warning("lambo serve: %s", warning)
     with DataFolder(process.data_dir).hold() as held:
         listener = open_socket(process.bind, process.port)
-        _bring_tables_up_to_date(may_migrate=may_migrate)
+        bring_tables_up_to_date(may_migrate=may_migrate)
         str(settings.SECRET_KEY)  # made now: a read-only folder is told before anybody logs in
         runtime.set_held_folder(held)
         return serve_until_told(
@@ -150,30 +147,3 @@ def _check_one_worker() -> None:
             "of one process; for more, run several servers on one database",
             setting="WEB_CONCURRENCY",
         )
-
-
-def _bring_tables_up_to_date(*, may_migrate: bool) -> None:
-    """Apply what is missing, on every database that can be written, and say so."""
-    # Django's own database first: an engine database without it would look complete.
-    for alias in sorted(connections, key=lambda name: (name != DEFAULT_DB_ALIAS, name)):
-        if alias == READ_ONLY_ALIAS:
-            continue
-        executor = MigrationExecutor(connections[alias])
-        plan = [
-            (step, backwards)
-            for step, backwards in executor.migration_plan(executor.loader.graph.leaf_nodes())
-            if router.allow_migrate(alias, step.app_label)
-        ]
-        if not plan:
-            continue
-        if not may_migrate:
-            names = ", ".join(f"{step.app_label}.{step.name}" for step, _ in plan[:3])
-            raise InvalidConfiguration(
-                f"the database {alias!r} lacks {len(plan)} migration(s) ({names}, ...); "
-                "start once without --no-migrate",
-                setting="--no-migrate",
-            )
-        logger.info("lambo serve: applying %d migration(s) to the database %r", len(plan), alias)
-        call_command("migrate", database=alias, interactive=False, verbosity=0)
-    # The committer's thread opens its own; a second writing connection would stand in its way.
-    connections.close_all()

@@ -94,6 +94,22 @@ def test_verbs_import_no_django(server: LiveServer) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+def test_bridge_starts_without_django_and_keeps_stdout_for_the_protocol(
+    server: LiveServer,
+) -> None:
+    code = (
+        "import sys; from memory.cli.main import main; code = main(sys.argv[1:]); "
+        "assert 'django' not in sys.modules; sys.exit(code)"
+    )
+    env = {"LAMBO_DATA_DIR": str(server.data_dir)}
+    # The client has nothing to say: the bridge ends at the end of its input.
+    ran = run("mcp", "--session", "x", env=env, command=[sys.executable, "-c", code])
+    assert (ran.returncode, ran.stdout) == (0, b""), ran.stderr
+    assert b"--session" in run("mcp", "--help", env=env).stdout
+    refused = run("mcp", "--frobnicate", env=env)
+    assert (refused.returncode, refused.stdout) == (2, b"")
+
+
 def test_reader_of_a_pipe_may_leave_early(server: LiveServer) -> None:
     shell = f"{sys.executable} -P -m memory.cli.main --session x stats | true"
     env = {"LAMBO_DATA_DIR": str(server.data_dir)}

@@ -32,11 +32,11 @@ def test_verbs_of_the_client_are_those_of_the_table() -> None:
 
 
 def test_session_in_the_path_is_escaped_whatever_it_holds() -> None:
-    call = verb_call("a b/ü&#", "stats", {}, agent_id=None, key=None)
-    assert call.path == "/sessions/a%20b%2F%C3%BC%26%23/stats"
+    call = verb_call("a b?ü&#", "stats", {}, agent_id=None, key=None)
+    assert call.path == "/sessions/a%20b%3F%C3%BC%26%23/stats"
 
 
-@pytest.mark.parametrize("name", ["", " ", ".", "..", "\t"])
+@pytest.mark.parametrize("name", ["", " ", ".", "..", "\t", "a/b", "/"])
 def test_session_that_would_lead_to_another_address_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         verb_call(name, "stats", {}, agent_id=None, key=None)

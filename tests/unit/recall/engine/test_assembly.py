@@ -46,11 +46,11 @@ def test_blocks_are_joined_by_one_blank_line_without_a_trailing_newline() -> Non
 
 
 def test_the_budget_counts_the_text_so_far_with_its_separators() -> None:
-    """35 + 2 + 33 bytes are 70: exactly 20 tokens."""
-    hits = [sized(35), sized(33)]
+    """35 + 2 + 34 bytes are 71, 21 tokens; without the separator they would be 20."""
+    hits = [sized(35), sized(34)]
 
-    assert assemble(hits, max_tokens=20, show_authors=False).tokens == 20
-    assert assemble(hits, max_tokens=19, show_authors=False).tokens == 10
+    assert assemble(hits, max_tokens=21, show_authors=False).tokens == 21
+    assert assemble(hits, max_tokens=20, show_authors=False).tokens == 10
 
 
 def test_the_budget_counts_bytes_not_characters() -> None:

@@ -1,0 +1,1 @@
+"""How fast it is, on the machine at hand: `python -m benchmarks`. Never imported by the product."""

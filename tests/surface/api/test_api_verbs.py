@@ -1,0 +1,227 @@
+"""Each verb over HTTP: its way in, its reply, its key, and who may use it."""
+
+from __future__ import annotations
+
+import pytest
+
+from lambo_site.asgi import dispatch
+from mcp_bridge.tools import CallContext
+from memory.verbs import VERBS
+from surface.api.callers import ARGUMENTS, OPERATOR_SECRET, TOKEN, Api, error_of
+
+IN_ORDER = [*ARGUMENTS]
+OPERATORS = [name for name, verb in VERBS.items() if verb.operator_only]
+WRITES = [name for name, verb in VERBS.items() if verb.writes]
+
+
+def test_arguments_of_the_tests_name_every_verb() -> None:
+    assert set(IN_ORDER) == set(VERBS)
+
+
+async def test_every_verb_answers_as_its_model_says(api: Api) -> None:
+    await api.write_first()
+    for name in IN_ORDER:
+        response = await api.verb(name)
+        assert response.status_code == 200, (name, response.text)
+        assert response.headers["content-type"] == "application/json"
+        body = response.json()
+        assert isinstance(body.pop("text"), str)
+        key = body.pop("idempotency_key", None)
+        assert (key is not None) == VERBS[name].writes, name
+        VERBS[name].reply_model.model_validate(body, strict=True)
+        # Published as one object with the text: no field of the reply may be called that.
+        assert "text" not in VERBS[name].reply_model.model_fields
+
+
+async def test_derive_then_recall_gives_the_text_back(api: Api) -> None:
+    await api.write_first()
+    body = (await api.verb("recall")).json()
+    assert [hit["content"] for hit in body["hits"]] == [TOKEN]
+    assert TOKEN in body["context"]
+    assert body["text"] == body["context"]
+
+
+async def test_agent_in_the_body_wins_over_the_header(api: Api) -> None:
+    body = ARGUMENTS["derive"] | {"agent_id": "bob"}
+    await api.verb("derive", body, headers={"Lambo-Agent": "ann"})
+    reserved = (await api.verb("reserve", {"concept": TOKEN, "agent_id": "bob"})).json()
+    assert reserved["agent_id"] == "bob"
+
+
+@pytest.mark.parametrize("name", [n for n in IN_ORDER if VERBS[n].needs_agent])
+async def test_verb_that_needs_an_agent_names_what_is_missing(api: Api, name: str) -> None:
+    await api.write_first()
+    arguments = dict(ARGUMENTS[name])
+    if VERBS[name].operator_only:
+        # A person's act without an agent is recorded under the person.
+        assert (await api.verb(name, arguments, agent=None)).status_code == 200
+        return
+    response = await api.verb(name, arguments, agent=None)
+    assert response.status_code == 422
+    assert error_of(response)["field"] == "agent_id"
+
+
+@pytest.mark.parametrize("name", [n for n in IN_ORDER if not VERBS[n].needs_agent])
+async def test_verb_that_needs_no_agent_works_without(api: Api, name: str) -> None:
+    await api.write_first()
+    assert (await api.verb(name, agent=None)).status_code == 200
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("secret", [None, "", "wrong", OPERATOR_SECRET + "x", "sécret"])
+async def test_human_act_without_the_right_secret_is_forbidden(
+    api: Api, name: str, secret: str | None
+) -> None:
+    await api.write_first()
+    verb = VERBS[name]
+    arguments = dict(ARGUMENTS[name])
+    headers = {"Lambo-Agent": "ann"} | ({} if secret is None else {"Lambo-Operator": secret})
+    response = await api.client.request(
+        verb.method,
+        "/api/v1" + verb.path.replace("{session}", "s"),
+        json=arguments if verb.method == "POST" else None,
+        params=arguments if verb.method != "POST" else None,
+        headers={name: value.encode() for name, value in headers.items()},
+    )
+    assert response.status_code == 403
+    assert error_of(response)["code"] == "forbidden"
+    assert (await api.verb("stats")).json()["concept_count"] == 1
+
+
+async def test_wrong_secret_is_refused_on_ordinary_verbs_too(api: Api) -> None:
+    response = await api.verb("recall", headers={"Lambo-Operator": "wrong"})
+    assert response.status_code == 403
+
+
+@pytest.mark.parametrize("verb", OPERATORS)
+async def test_tool_call_is_never_an_operator(api: Api, verb: str) -> None:
+    with pytest.raises(Exception, match="for operators"):
+        await dispatch(verb, dict(ARGUMENTS[verb]), CallContext(session="s", agent_id="ann"))
+
+
+# -- idempotency keys --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_write_repeated_under_its_key_is_done_once(api: Api, name: str) -> None:
+    await api.write_first()
+    if name == "release":
+        await api.verb("reserve")
+    headers = {"Idempotency-Key": "clé-1"}
+    first = await api.verb(name, headers=headers)
+    again = await api.verb(name, headers=headers)
+    assert first.status_code == again.status_code == 200, first.text
+    assert first.json()["idempotency_key"] == "clé-1"
+    assert (b"idempotency-key", "clé-1".encode()) in first.headers.raw
+    if name == "retract":  # a dry run writes nothing, so it has no receipt to replay
+        return
+    assert again.json() == first.json()
+    assert again.headers.get("idempotency-replayed") == "true"
+    assert "idempotency-replayed" not in first.headers
+
+
+async def test_key_of_another_request_is_a_conflict(api: Api) -> None:
+    await api.write_first()
+    other = {"concepts": [{"content": "something else", "concept_type": "logic"}]}
+    headers = {"Idempotency-Key": "key-of-the-first-write"}
+    response = await api.verb("derive", other, headers=headers)
+    assert response.status_code == 409
+    assert error_of(response)["code"] == "idempotency_conflict"
+
+
+async def test_write_without_a_key_gets_one(api: Api) -> None:
+    response = await api.verb("derive")
+    assert response.headers["idempotency-key"] == response.json()["idempotency_key"]
+
+
+async def test_receipt_tells_how_a_write_ended(api: Api) -> None:
+    await api.write_first()
+    body = (await api.verb("receipt")).json()
+    assert body["state"] == "committed"
+    missing = await api.verb("receipt", {"key": "never-used"})
+    assert missing.status_code == 404
+    assert error_of(missing)["code"] == "receipt_not_found"
+
+
+# -- sessions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["recall", "inspect", "saints", "stats"])
+async def test_reading_an_unknown_session_creates_nothing(api: Api, name: str) -> None:
+    response = await api.verb(name, session="nobody")
+    assert response.status_code == (404 if name == "inspect" else 200)
+    assert (await api.verb("session-list")).json()["sessions"] == []
+
+
+@pytest.mark.parametrize("name", [n for n in WRITES if not VERBS[n].creates_session])
+async def test_write_that_creates_no_session_needs_one(api: Api, name: str) -> None:
+    response = await api.verb(name, session="nobody")
+    assert response.status_code == 404
+    assert error_of(response)["code"] == "session_not_found"
+
+
+@pytest.mark.parametrize("name", [n for n in WRITES if VERBS[n].creates_session])
+async def test_first_write_creates_its_session(api: Api, name: str) -> None:
+    assert (await api.verb(name, session="new")).status_code == 200
+    listed = (await api.verb("session-list")).json()["sessions"]
+    assert [row["session"] for row in listed] == ["new"]
+
+
+async def test_refused_first_write_leaves_no_session(api: Api) -> None:
+    cites = {"content": TOKEN, "concept_type": "entity", "depends_on": ["nothing like it"]}
+    response = await api.verb("derive", {"concepts": [cites]}, session="new")
+    assert response.status_code == 422
+    assert error_of(response)["code"] == "unresolved_reference"
+    assert (await api.verb("session-list")).json()["sessions"] == []
+
+
+async def test_session_of_any_script_can_be_named_in_the_address(api: Api) -> None:
+    name = "größe 好 #1 & co"
+    quoted = "gr%C3%B6%C3%9Fe%20%E5%A5%BD%20%231%20&%20co"
+    assert (await api.verb("derive", session=quoted)).status_code == 200
+    listed = (await api.verb("session-list")).json()["sessions"]
+    assert [row["session"] for row in listed] == [name]
+
+
+async def test_pages_of_the_session_list_meet_every_session_once(api: Api) -> None:
+    names = [f"s{number}" for number in range(5)]
+    for name in names:
+        await api.verb("session-create", {"session": name})
+    seen, after = [], ""
+    while after is not None:
+        page = (await api.verb("session-list", {"after": after, "limit": 2})).json()
+        seen += [row["session"] for row in page["sessions"]]
+        after = page["next"]
+    assert seen == names
+
+
+async def test_delete_asks_for_the_name_twice(api: Api) -> None:
+    await api.write_first()
+    wrong = await api.verb("session-delete", {"confirm": "t"})
+    assert wrong.status_code == 422
+    assert error_of(wrong)["field"] == "confirm"
+    assert (await api.verb("session-delete")).status_code == 200
+    assert (await api.verb("session-list")).json()["sessions"] == []
+
+
+# -- one memory behind every surface -----------------------------------------------------------
+
+
+async def test_what_one_surface_writes_the_other_reads(api: Api) -> None:
+    context = CallContext(session="s", agent_id="mia")
+    concept = {"content": "written by a tool", "concept_type": "logic"}
+    await dispatch("derive", {"concepts": [concept]}, context)
+    by_http = (await api.verb("recall", {"query": "written by a tool"})).json()
+    assert [hit["content"] for hit in by_http["hits"]] == ["written by a tool"]
+
+    await api.verb("derive", {"concepts": [{"content": "sent over http", "concept_type": "logic"}]})
+    by_tool = await dispatch("recall", {"query": "sent over http"}, context)
+    assert by_tool.structured["hits"][0]["content"] == "sent over http"
+
+
+async def test_retry_on_another_surface_is_the_same_write(api: Api) -> None:
+    await api.write_first()
+    context = CallContext(session="s", agent_id="ann", idempotency_key="key-of-the-first-write")
+    reply = await dispatch("derive", dict(ARGUMENTS["derive"]), context)
+    assert reply.text == "derived 1 concept(s): 1 created, 0 matched existing"
+    assert (await api.verb("stats")).json()["interaction_count"] == 1
