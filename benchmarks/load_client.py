@@ -16,10 +16,28 @@ from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Final
 
-WORDS: Final = (
-    "cache schema token ledger parser worker queue index replica billing shard session "
-    "gateway tenant export batch policy quota webhook migration"
-).split()
+WORDS: Final = [
+    "cache",
+    "schema",
+    "token",
+    "ledger",
+    "parser",
+    "worker",
+    "queue",
+    "index",
+    "replica",
+    "billing",
+    "shard",
+    "session",
+    "gateway",
+    "tenant",
+    "export",
+    "batch",
+    "policy",
+    "quota",
+    "webhook",
+    "migration",
+]
 HEAD_END: Final = b"\r\n\r\n"
 LENGTH: Final = b"content-length:"
 
@@ -39,8 +57,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came back within the measured time; milliseconds for each answer."""
+    """What came back within the measured time; milliseconds for each answer.
 
+    `sent` counts the warm-up too.
+    """
+
+    sent: int
     answers: int
     refused: int
     per_second: float
@@ -177,6 +199,7 @@ async def measure(job: Job) -> Measured:
     ]
     times = sorted(1_000 * seconds for seconds, is_success in inside if is_success)
     return Measured(
+        sent=sum(len(client.answers) for client in clients),
         answers=len(times),
         refused=len(inside) - len(times),
         per_second=len(times) / (end - start),

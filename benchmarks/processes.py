@@ -85,6 +85,18 @@ def run_load(job: Job) -> Measured:
     return Measured(**run_module("benchmarks.load_client", asdict(job)))
 
 
+def fill(data_dir: Path, session_id: str, concepts: int) -> None:
+    """Put a made-up session of that many concepts into a new data folder."""
+    data_dir.mkdir()
+    job = {"session_id": session_id, "concepts": concepts}
+    run_module("benchmarks.sessions", job, **store_settings(data_dir))
+
+
+def store_settings(data_dir: Path) -> dict[str, str]:
+    """The variables under which a child of ours finds the store of a data folder."""
+    return {"LAMBO_DATA_DIR": str(data_dir), "DJANGO_SETTINGS_MODULE": "lambo_site.settings"}
+
+
 def run_module(module: str, job: Mapping[str, Any], **settings: str) -> Any:
     """Run one of our modules with a job on its standard input; returns the JSON it prints."""
     done = subprocess.run(

@@ -10,6 +10,7 @@ Invariant: the host runs exactly while requests are let in, and is closed after 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -29,6 +30,7 @@ from lambo_site.wiring import build_host  # noqa: E402
 from mcp_bridge.http_app import McpHttpApp  # noqa: E402
 from mcp_bridge.tools import CallContext, ToolReply, tool_specs  # noqa: E402
 from memory import runtime  # noqa: E402
+from memory.service.loop_lag import LoopLag  # noqa: E402
 from memory.verbs import VERBS, Origin, carry_out  # noqa: E402
 from memory.version import VERSION  # noqa: E402
 
@@ -61,6 +63,7 @@ class Application:
         self._mcp = McpHttpApp(
             dispatch, tool_specs(VERBS), version=VERSION, allowed_hosts=settings.ALLOWED_HOSTS
         )
+        self._lag = LoopLag()
         self._node_id = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,7 +94,10 @@ class Application:
             runtime.activity.end()
 
     async def _sign_of_life(self, scope: Scope, send: Send) -> None:
-        """`/healthz`: the process serves. `/readyz`: a write would be acknowledged now."""
+        """`/healthz`: the process serves. `/readyz`: a write would be acknowledged now.
+
+        Both tell how late the event loop was of late, which is what every call waits for.
+        """
         if await refuse_stranger(scope, send):
             return
         host = runtime.find_host()
@@ -100,7 +106,12 @@ class Application:
             status, word = 200, "ok"
         else:
             status, word = (200, "ready") if is_ready else (503, "not ready")
-        answer = {"status": word, "version": VERSION, "node_id": self._node_id}
+        answer = {
+            "status": word,
+            "version": VERSION,
+            "node_id": self._node_id,
+            "loop_lag": self._lag.report().as_wire(),
+        }
         body = json.dumps(answer).encode()
         headers = [
             (b"content-type", b"application/json"),
@@ -134,6 +145,7 @@ class Application:
         self._node_id = held.node_id
         host = build_host(settings.PROCESS, node_id=held.node_id)
         await host.start()
+        watching = asyncio.create_task(self._lag.watch())
         try:
             async with self._mcp.run():
                 runtime.set_host(host)
@@ -141,6 +153,7 @@ class Application:
                 runtime.set_host(None)
         finally:
             runtime.set_host(None)
+            watching.cancel()
             runtime.set_close_report(await host.close())
 
 

@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from memory.data_folder import is_data_folder
 from memory.engine.config import (
     BOUNDS,
     Bound,
@@ -241,11 +242,16 @@ class ProcessSettings:
 
 
 def load_process_settings(
-    environ: Mapping[str, str], *, folder: Path, config_path: Path | None = None
+    environ: Mapping[str, str],
+    *,
+    folder: Path,
+    config_path: Path | None = None,
+    is_client: bool = False,
 ) -> ProcessSettings:
     """Read the file and the variables. `folder` is where relative paths of variables start from.
 
-    Raises `InvalidConfiguration`; nothing is half configured.
+    A client that is told no data folder uses the one at hand (`_data_dir_at_hand`). Raises
+    `InvalidConfiguration`; nothing is half configured.
     """
     variables = {
         name: text for name, text in environ.items() if name.startswith(PREFIX) and text.strip()
@@ -261,7 +267,8 @@ def load_process_settings(
             setting = _BY_VARIABLE[name]
             value = text.strip() if setting.bound is None else _number_in(text.strip())
             given[setting.key] = (Given(value, f"variable {name}"), folder)
-    own: dict[str, Any] = {"data_dir": (folder / "data").resolve(), "config_path": path}
+    data_dir = _data_dir_at_hand(folder) if is_client else folder / "data"
+    own: dict[str, Any] = {"data_dir": data_dir.resolve(), "config_path": path}
     if DEMO_VARIABLE in variables:
         asked = Given(variables[DEMO_VARIABLE].strip(), f"variable {DEMO_VARIABLE}")
         own["is_demo"] = _read_flag(DEMO_VARIABLE, asked, folder)
@@ -269,7 +276,23 @@ def load_process_settings(
     for key, (written, base) in given.items():
         setting = _BY_KEY[key]
         (engine if setting.is_engine else own)[setting.name] = setting.read(key, written, base)
+    if own.get("store_kind") is StoreKind.MEMORY:
+        # Nothing is kept, so nothing may be promised: stats must not say "commit".
+        engine["durability"] = Durability.MEMORY
     return ProcessSettings(config=_build_config(engine, given), **own)
+
+
+def _data_dir_at_hand(folder: Path) -> Path:
+    """The folder a client means when nobody names one.
+
+    An MCP client starts its bridge in whatever project it works on; two of them must still meet on
+    one memory. So a data folder under `folder` is taken if a server made it, else the one beside
+    the checkout this code runs from, where `make serve` keeps it.
+    """
+    checkout = Path(__file__).resolve().parents[1]
+    if is_data_folder(folder / "data") or not (checkout / "manage.py").is_file():
+        return folder / "data"
+    return checkout / "data"
 
 
 def _build_config(engine: dict[str, Any], given: Mapping[str, tuple[Given, Path]]) -> Config:

@@ -29,7 +29,7 @@ async def open_host(
     Django's settings name it. Raises `DataFolderHeld` while a server or another program has it,
     and `StoreUnavailable` at the end if a write could not be confirmed as committed.
     """
-    process = _django_for(Path(data_dir).resolve())
+    process = _django_for(data_dir)
     if config is not None:
         process = replace(process, config=config)
     # Imported here: models need Django to be set up.
@@ -49,20 +49,21 @@ async def open_host(
             raise StoreUnavailable(f"{report.unsettled} write(s) were not confirmed as committed")
 
 
-def _django_for(data_dir: Path) -> ProcessSettings:
+def _django_for(data_dir: str | Path) -> ProcessSettings:
     """Set Django up for a data folder, or check that it is."""
     from django.conf import settings
 
+    folder = Path(data_dir).resolve()
     if not settings.configured:
-        os.environ["LAMBO_DATA_DIR"] = str(data_dir)
+        os.environ["LAMBO_DATA_DIR"] = str(folder)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lambo_site.settings")
     import django
 
     django.setup(set_prefix=False)
     process: ProcessSettings = settings.PROCESS
-    if process.data_dir.resolve() != data_dir:
+    if process.data_dir.resolve() != folder:
         raise InvalidConfiguration(
-            f"this process is set up for the data folder {process.data_dir}, not {data_dir}",
+            f"this process is set up for the data folder {process.data_dir}, not {folder}",
             setting="data_dir",
         )
     return process

@@ -5,15 +5,14 @@ Owns which adapter stands behind each port. Decides nothing a setting does not s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from canon.engine.saints import list_saints
-from lambo_site.configuration import ProcessSettings, StoreKind
-from memory.demo_profile import DemoClock, SequentialIds, check_demo_session, is_demo_asked_for
-from memory.engine.config import Config
+from lambo_site.configuration import ProcessSettings
+from memory.demo_profile import DemoClock, SequentialIds, check_demo_session
+from memory.engine.config import Config, Durability
 from memory.engine.graph import Graph
 from memory.engine.ports import Clock, GraphStore, IdSource
 from memory.engine.requests import Caller, InspectRequest, RecallRequest
@@ -30,15 +29,15 @@ from recall.engine.settings import RecallSettings
 
 def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
     """The host of this process, not started yet."""
-    is_demo = is_demo_asked_for(os.environ)
-    clock, ids = _time_and_ids(is_demo=is_demo)
-    kind: type[SessionHost] = _DemoHost if is_demo else SessionHost
+    clock, ids = _time_and_ids(is_demo=process.is_demo)
+    kind: type[SessionHost] = _DemoHost if process.is_demo else SessionHost
+    config = process.config
     return kind(
-        _build_store(process.store_kind),
+        _build_store(config),
         node_id=node_id,
         endpoint=process.url,
-        config=process.config,
-        readers=build_readers(process.config),
+        config=config,
+        readers=build_readers(config),
         clock=clock,
         ids=ids,
     )
@@ -78,8 +77,8 @@ def _saints(graph: Graph) -> Answer:
     return _Shown(result.view, result.as_wire())
 
 
-def _build_store(kind: StoreKind) -> GraphStore:
-    if kind is StoreKind.MEMORY:
+def _build_store(config: Config) -> GraphStore:
+    if config.durability is Durability.MEMORY:
         from memory.testing import InMemoryStore
 
         return InMemoryStore()

@@ -33,6 +33,7 @@ LOCK_ATTEMPTS = 10
 LOCK_PAUSE_SECONDS = 0.02
 """A client that looks whether the lock is held takes it for a moment; a server tries again."""
 
+NODE_FILE = "node-id"
 _ID_BYTES = 36
 
 
@@ -66,7 +67,7 @@ class DataFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.node_path = path / "node-id"
+        self.node_path = path / NODE_FILE
         self.runtime_path = path / "runtime.json"
         self.secret_key_path = path / "secret-key"
         self.start_lock_path = path / "start.lock"
@@ -288,6 +289,11 @@ class HeldFolder:
         traceback: TracebackType | None,
     ) -> None:
         self.release()
+
+
+def is_data_folder(path: Path) -> bool:
+    """Whether a server has kept its data there before."""
+    return (path / NODE_FILE).is_file()
 
 
 def read_runtime(path: Path) -> Runtime | None:

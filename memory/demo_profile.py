@@ -8,7 +8,6 @@ every session but one named for the demo: memories of real work must never carry
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Final
 
 from memory.engine.errors import Forbidden
@@ -20,11 +19,6 @@ DEMO_VARIABLE: Final = "LAMBO_DEMO"
 SESSION_PREFIX: Final = "demo-"
 BASE: Final[Micros] = 1_767_225_600 * SECOND  # 2026-01-01T00:00:00Z
 STEP: Final[Micros] = 10_000  # 10 ms
-
-
-def is_demo_asked_for(environ: Mapping[str, str]) -> bool:
-    """Whether this process was started by `lambo demo`."""
-    return environ.get(DEMO_VARIABLE) == "1"
 
 
 def check_demo_session(session: str) -> None:

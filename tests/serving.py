@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -23,6 +24,7 @@ from urllib.parse import urlsplit
 
 from children import child_environment
 from command_line import spare_port
+from memory.data_folder import DataFolder
 from memory.management.serving import ALL_COMMITTED
 
 SERVE = (sys.executable, "-P", "-m", "memory.cli.main", "serve")
@@ -146,12 +148,18 @@ class RunningServer:
         self.ready_seconds = 0.0
 
     @property
+    def pid(self) -> int:
+        """The server's own process, also where a tracer runs it."""
+        return DataFolder(self.data_dir).find_holder() or self.process.pid
+
+    @property
     def log(self) -> str:
         """What it has said since it was started."""
         return self._log_path.read_text(encoding="utf-8")
 
     def kill(self) -> None:
-        self.process.kill()
+        if self.process.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> Stopped:

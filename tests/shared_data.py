@@ -1,6 +1,6 @@
 """Where the tests find the data files shared between projects; absent files skip the test.
 
-`LAMBO_SHARED_DIR` names the directory; without it, `shared` beside the checkout.
+`SHARED_DATA_DIR` names the directory; without it, `shared` beside the checkout.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SHARED = Path(os.environ.get("LAMBO_SHARED_DIR") or Path(__file__).resolve().parents[2] / "shared")
+SHARED = Path(os.environ.get("SHARED_DATA_DIR") or Path(__file__).resolve().parents[2] / "shared")
 
 
 def shared_file(relative: str) -> Path:

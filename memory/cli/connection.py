@@ -31,7 +31,10 @@ def find_data_dir(options: Namespace, environ: Mapping[str, str]) -> Path:
     configuration = importlib.import_module(_CONFIGURATION)
     config = getattr(options, "config", None)
     settings = configuration.load_process_settings(
-        environ, folder=Path.cwd(), config_path=None if config is None else Path(config)
+        environ,
+        folder=Path.cwd(),
+        config_path=None if config is None else Path(config),
+        is_client=True,
     )
     folder: Path = settings.data_dir
     return folder

@@ -123,7 +123,7 @@ class DeriveRequest:
         citations = 0
         for place, concept in enumerate(self.concepts):
             check_keyed_text(f"concepts[{place}].content", concept.content)
-            if not isinstance(concept.concept_type, ConceptType):
+            if type(concept.concept_type) is not ConceptType:  # its text would pass for it
                 field = f"concepts[{place}].concept_type"
                 kinds = ", ".join(ConceptType)
                 raise InvalidArgument(field, f"{field} must be one of {kinds}")

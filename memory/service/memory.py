@@ -206,7 +206,7 @@ class Memory(MemoryView, Writes):
         if not plan.mutations:
             return Reply.of(plan.result, key=key)
         pending = self._apply(call, plan, now)
-        if self._config.durability is Durability.BEHIND:
+        if self._config.durability is not Durability.COMMIT:
             return pending.reply
         return await self._settled(pending)
 
@@ -220,7 +220,7 @@ class Memory(MemoryView, Writes):
         if pending is not None:
             assert pending.group.call is not None
             _check_same(pending.group.call.digest, call)
-            if self._config.durability is Durability.BEHIND:
+            if self._config.durability is not Durability.COMMIT:
                 return _replayed(pending.reply)
             return _replayed(await self._settled(pending))
         digest = self._digests.get(scope)

@@ -16,8 +16,8 @@ DRAWERS = {"utils", "util", "helpers", "helper", "common", "base", "manager", "m
 LEFTOVERS = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 MAY_PRINT = re.compile(r"^(memory/cli/|[a-z_]+/management/|benchmarks/|tests/)")
 MAY_READ_ENVIRONMENT = re.compile(
-    # Django's own entry, the two doors of the composition root, and clients, which run elsewhere.
-    r"^(lambo_site/(settings|asgi|wiring)\.py|memory/(cli/|client\.py)|mcp_bridge/stdio\.py"
+    # Django's own entry, the doors of the composition root, and clients, which run elsewhere.
+    r"^(lambo_site/(settings|asgi|wiring|library)\.py|memory/(cli/|client\.py)|mcp_bridge/stdio\.py"
     r"|[a-z_]+/management/commands/)"
 )
 PAUSE_SECONDS_MAX = 0.05

@@ -252,7 +252,8 @@ def test_acknowledged_writes_are_there_when_the_server_was_told_to_stop_under_lo
                     f"round {round_number}: {len(load.acknowledged)} acknowledged, "
                     f"{len(missing)} missing; refused: "
                     f"{dict(Counter(code for _, code in load.refused))}, cut off: "
-                    f"{len(load.in_doubt)}; stopped in {stopped.seconds:.2f} s, "
+                    f"{len(load.in_doubt)}, {sum(w.key in stored for w in load.in_doubt)} landed; "
+                    f"stopped in {stopped.seconds:.2f} s, "
                     f"ready after {server.ready_seconds:.2f} s"
                 )
                 assert missing == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +31,7 @@ from memory.engine.requests import (
 from memory.engine.reservations import plan_release, plan_reserve
 from memory.engine.retract import plan_retract
 from memory.engine.snapshot import load_snapshot, take_snapshot
+from memory.engine.times import EARLIEST, LATEST
 from memory.engine.types import ConceptType, EdgeType
 from memory.engine.wire import (
     mutation_from_json,
@@ -72,7 +74,7 @@ def derives(draw: st.DrawFn) -> DeriveRequest:
         )
     )
     pairs = draw(st.lists(st.tuples(texts, texts).filter(lambda p: p[0] != p[1]), max_size=2))
-    event_time = draw(st.none() | st.integers(-(10**17), 10**17))
+    event_time = draw(st.none() | st.integers(EARLIEST, LATEST))
     return DeriveRequest(tuple(concepts), tuple(pairs), event_time)
 
 
@@ -212,6 +214,6 @@ def test_whatever_was_accepted_can_be_closed_and_opened_again(
 def test_interactions_form_one_chain_whose_time_strictly_increases(history: list[object]) -> None:
     graph, _ = play(history)
     chain = graph.interactions()
-    for earlier, later in zip(chain, chain[1:], strict=False):
+    for earlier, later in pairwise(chain):
         assert later.previous_id == earlier.id
         assert later.created_at > earlier.created_at

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand
 
 
@@ -30,5 +29,7 @@ class Command(BaseCommand):
         claim_stdio()
 
         from mcp_bridge.stdio import run_bridge
+        from memory.cli.connection import find_data_dir
 
-        run_bridge(options["session"], options["agent"], settings.PROCESS.data_dir, os.environ)
+        data_dir = find_data_dir(Namespace(), os.environ)
+        run_bridge(options["session"], options["agent"], data_dir, os.environ)

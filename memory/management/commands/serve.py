@@ -105,6 +105,8 @@ def _become_the_process_of(options: Mapping[str, Any]) -> None:
 
 
 def _serve(*, idle_minutes: int | None, may_migrate: bool) -> int:
+    # Whatever is made in the data folder is its owner's alone, databases included.
+    os.umask(0o077)
     process = settings.PROCESS
     config = process.config
     if idle_minutes is not None:

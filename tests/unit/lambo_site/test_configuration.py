@@ -232,3 +232,21 @@ def test_contradiction_names_what_was_written(tmp_path: Path) -> None:
     error = refusal_of(tmp_path, {"LAMBO_HEARTBEAT_SECONDS": "16"})
     assert error.fields["setting"] == "lease.heartbeat_seconds"
     assert "LAMBO_HEARTBEAT_SECONDS" in error.message
+
+
+def test_a_client_that_is_told_no_folder_uses_the_one_at_hand_else_the_checkouts(
+    tmp_path: Path,
+) -> None:
+    """Two MCP clients start in the projects they work on and must meet on one memory."""
+    checkout = Path(__file__).resolve().parents[3]
+    asked = load_process_settings({}, folder=tmp_path, is_client=True)
+    assert asked.data_dir == checkout / "data"
+    (tmp_path / "data").mkdir()
+    somebody_elses = load_process_settings({}, folder=tmp_path, is_client=True)
+    assert somebody_elses.data_dir == checkout / "data"
+    (tmp_path / "data" / "node-id").write_text("x")
+    own = load_process_settings({}, folder=tmp_path, is_client=True)
+    assert own.data_dir == tmp_path / "data"
+    assert load_process_settings({}, folder=tmp_path).data_dir == tmp_path / "data"
+    told = load_process_settings({"LAMBO_DATA_DIR": "/x"}, folder=tmp_path, is_client=True)
+    assert told.data_dir == Path("/x")

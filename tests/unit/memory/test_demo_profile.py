@@ -14,7 +14,6 @@ from memory.demo_profile import (
     DemoClock,
     SequentialIds,
     check_demo_session,
-    is_demo_asked_for,
 )
 from memory.engine.errors import Forbidden
 from memory.engine.requests import ActionRequest, Caller, DeriveRequest, RecallRequest
@@ -67,9 +66,3 @@ def test_sessions_of_real_work_are_refused(name: str) -> None:
     check_demo_session("demo-rest-api")
     with pytest.raises(Forbidden):
         check_demo_session(name)
-
-
-def test_profile_is_asked_for_by_one_word_alone() -> None:
-    assert is_demo_asked_for({"LAMBO_DEMO": "1"})
-    assert not is_demo_asked_for({})
-    assert not is_demo_asked_for({"LAMBO_DEMO": "0"})
