@@ -150,7 +150,8 @@ def find_definitions() -> dict[str, Any]:
 
 for _verb in VERBS.values():
     router.add_api_operation(
-        _verb.path,
+        # A key may hold slashes; a session's name may not.
+        _verb.path.replace("{key}", "{path:key}"),
         [_verb.method],
         _make_view(_verb),
         response={200: _reply_model(_verb)},

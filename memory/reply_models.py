@@ -66,6 +66,7 @@ class RecallReply(Answered):
 
     context: str
     hits: list[HitRecord]
+    left_out: int
 
 
 class NeighbourRecord(_Record):
@@ -175,6 +176,7 @@ class SaintsReply(Answered):
     """The canonical memories, the most load-bearing first."""
 
     summary: str
+    count: int
     saints: list[SaintRecord]
 
 

@@ -362,12 +362,9 @@ _VERBS: Final = (
         request_model=schemas.ReceiptArguments,
         reply_model=replies.ReceiptReply,
         path=f"{_SESSION}/receipts/{{key}}",
-        command=(),
+        command=("receipt",),
         method="GET",
-        missing={
-            "mcp": "the bridge settles retries by itself",
-            "cli": "a command waits for its outcome",
-        },
+        missing={"mcp": "the bridge settles retries by itself"},
     ),
     Verb(
         name="session-list",

@@ -13,7 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from memory.engine.graph import Graph
+from memory.engine.limits import SAINTS_SHOWN
 from memory.engine.rules import STATUS_CODE
+from memory.engine.showing import cut, in_passing
 from memory.engine.times import Micros, format_rfc3339, format_rfc3339_seconds
 from memory.engine.types import ConceptType, NodeId, Status
 
@@ -33,16 +35,15 @@ class Saint:
 
     @property
     def line(self) -> str:
-        content = " ⏎ ".join(self.content.splitlines())
         return (
-            f"  {content} [{self.concept_type}, canonical]  blast_radius={self.blast_radius}  "
-            f"accesses={self.access_count}  since {format_rfc3339_seconds(self.created_at)}"
+            f"  {in_passing(self.content)} [{self.concept_type}, canonical]  "
+            f"blast_radius={self.blast_radius}  accesses={self.access_count}  since {format_rfc3339_seconds(self.created_at)}"
         )
 
     def as_wire(self) -> dict[str, Any]:
         return {
             "node_id": self.node_id,
-            "content": self.content,
+            "content": cut(self.content),
             "concept_type": str(self.concept_type),
             "blast_radius": self.blast_radius,
             "access_count": self.access_count,
@@ -52,25 +53,32 @@ class Saint:
 
 @dataclass(frozen=True, slots=True)
 class Saints:
-    """All canonical memories of a session: live blast radius descending, then age, then id."""
+    """Canonical memories of a session: live blast radius descending, then age, then id.
+
+    `count` counts them all; at most `SAINTS_SHOWN` are listed.
+    """
 
     session_id: str
+    count: int
     saints: tuple[Saint, ...]
 
     @property
     def summary(self) -> str:
-        noun = "memory" if len(self.saints) == 1 else "memories"
-        return f"{len(self.saints)} canonical {noun} in session '{self.session_id}'"
+        noun = "memory" if self.count == 1 else "memories"
+        return f"{self.count} canonical {noun} in session '{self.session_id}'"
 
     @property
     def view(self) -> str:
-        """The summary and one line per memory."""
-        return "\n".join([self.summary, *(saint.line for saint in self.saints)])
+        """The summary, one line per memory listed, and how many were left out."""
+        left_out = self.count - len(self.saints)
+        more = [f"  … and {left_out} more"] if left_out else []
+        return "\n".join([self.summary, *(saint.line for saint in self.saints), *more])
 
     def as_wire(self) -> dict[str, Any]:
         """The structured content of the saints tool's reply."""
         return {
             "summary": self.summary,
+            "count": self.count,
             "saints": [saint.as_wire() for saint in self.saints],
             "warnings": [],
         }
@@ -82,7 +90,7 @@ def list_saints(graph: Graph) -> Saints:
     canonical = rows[graph.concepts["status"][rows] == _CANONICAL]
     saints = [_saint(graph, row) for row in np.asarray(canonical).tolist()]
     saints.sort(key=lambda saint: (-saint.blast_radius, saint.created_at, saint.node_id))
-    return Saints(graph.session_id, tuple(saints))
+    return Saints(graph.session_id, len(saints), tuple(saints[:SAINTS_SHOWN]))
 
 
 def _saint(graph: Graph, row: int) -> Saint:

@@ -46,3 +46,7 @@ WAITING_GROUPS = 10_000
 RECEIPTS_PER_SESSION = 100_000
 RECEIPT_DAYS = 7
 OPEN_SESSIONS = 256
+
+SHOWN_CHARACTERS = 200
+"""Of a content shown only in passing: a neighbour, a hit the token budget left out."""
+SAINTS_SHOWN = 200

@@ -84,21 +84,14 @@ def read_session(reading: Reading) -> LoadedSession | None:
 
 
 def _read_snapshot(reading: Reading) -> Snapshot:
-    in_order = _read(reading, codecs.INTERACTIONS, _interactions, " ORDER BY created_at")
+    in_order = _read(reading, codecs.INTERACTIONS, _interactions, order=" ORDER BY created_at")
     interactions, faults = soundness.in_chain_order(in_order)
     reading.faults += faults
     interaction_ids = {interaction.id: interaction.id for interaction in interactions}
 
     concepts = _read(reading, codecs.CONCEPTS, _concept_builder(interaction_ids))
     concept_ids = {concept.id: concept.id for concept in concepts}
-    edges = _read(
-        reading,
-        codecs.EDGES,
-        _edge_builder(interaction_ids, concept_ids),
-        explain=lambda row: soundness.edge_fault(
-            codecs.edge_from(row), interaction_ids, concept_ids
-        ),
-    )
+    edges = _read_edges(reading, interaction_ids, concept_ids)
     concepts, edges, faults = soundness.sound_graph(interaction_ids, concepts, edges)
     reading.faults += faults
     edges, faults = soundness.edges_along_chain(interactions, edges)
@@ -121,10 +114,41 @@ def _read_snapshot(reading: Reading) -> Snapshot:
         reservations=tuple(sorted(reservations, key=by_id)),
         transitions=tuple(
             sorted(
-                _read(reading, codecs.TRANSITIONS, _transitions, " AND kind = 'transition'"),
+                _read(reading, codecs.TRANSITIONS, _transitions, condition="kind = 'transition'"),
                 key=by_id,
             )
         ),
+    )
+
+
+def _read_edges(
+    reading: Reading, interactions: Mapping[str, str], concepts: Mapping[str, str]
+) -> list[Edge]:
+    """All edges between these nodes, type by type, so that no row needs to ask for its own."""
+
+    def explain(row: Row) -> str | None:
+        return soundness.edge_fault(codecs.edge_from(row), interactions, concepts)
+
+    edges: list[Edge] = []
+    shared: dict[str, str] = {}
+    for text, kind in codecs.EDGE_TYPES.items():
+        sources = interactions if kind in soundness.FROM_INTERACTION else concepts
+        targets = interactions if kind is EdgeType.TEMPORAL else concepts
+        edges += _read(
+            reading,
+            codecs.EDGES,
+            _edge_builder(kind, sources, targets, shared),
+            condition="edge_type = %s",
+            parameters=[text],
+            explain=explain,
+        )
+    known = list(codecs.EDGE_TYPES)
+    return edges + _read(
+        reading,
+        codecs.EDGES,
+        lambda rows: [codecs.edge_from(row) for row in rows],
+        condition=f"edge_type NOT IN ({', '.join(['%s'] * len(known))})",
+        parameters=known,
     )
 
 
@@ -153,8 +177,10 @@ def _read(
     reading: Reading,
     table: Table,
     build: Callable[[Sequence[Row]], list[_Record]],
-    ending: str = "",
     *,
+    condition: str = "TRUE",
+    parameters: Sequence[str] = (),
+    order: str = "",
     explain: Callable[[Row], str | None] | None = None,
 ) -> list[_Record]:
     """The records of a table's usable rows; sentences for the others go to `reading.faults`.
@@ -163,11 +189,10 @@ def _read(
     row whose columns are sound.
     """
     records: list[_Record] = []
-    is_suspect = reading.is_lenient or _has_unsound_rows(reading, table)
-    reading.cursor.execute(
-        f"SELECT {table.column_list} FROM {table.name} WHERE session_id = %s{ending}",
-        [reading.session_id],
-    )
+    where = f"FROM {table.name} WHERE session_id = %s AND {condition}"
+    scope = [reading.session_id, *parameters]
+    is_suspect = reading.is_lenient or _has_unsound_rows(reading, table, where, scope)
+    reading.cursor.execute(f"SELECT {table.column_list} {where}{order}", scope)
     while rows := reading.cursor.fetchmany(_CHUNK_ROWS):
         if not is_suspect and _ids_are_sound(rows, table):
             try:
@@ -186,15 +211,13 @@ def _read(
     return records
 
 
-def _has_unsound_rows(reading: Reading, table: Table) -> bool:
+def _has_unsound_rows(reading: Reading, table: Table, where: str, scope: Sequence[str]) -> bool:
     """Ask the database, in one statement, whether any row must be looked at closely.
 
     It answers in half the time the same tests take here, and without Python's lock.
     """
     reading.cursor.execute(
-        f"SELECT count(*) FROM {table.name}"
-        f" WHERE session_id = %s AND NOT ({_soundness_sql(table, reading.dialect)})",
-        [reading.session_id],
+        f"SELECT count(*) {where} AND NOT ({_soundness_sql(table, reading.dialect)})", scope
     )
     (count,) = reading.cursor.fetchone()
     return bool(count)
@@ -293,36 +316,17 @@ def _concept_builder(interactions: Mapping[str, str]) -> Callable[[Sequence[Row]
 
 
 def _edge_builder(
-    interactions: Mapping[str, str], concepts: Mapping[str, str]
+    kind: EdgeType, sources: Mapping[str, str], targets: Mapping[str, str], shared: dict[str, str]
 ) -> Callable[[Sequence[Row]], list[Edge]]:
-    """Edges whose ends exist and are of the right sort; anything else is a `LookupError`."""
-    ends: dict[str, tuple[EdgeType, Mapping[str, str], Mapping[str, str]]] = {
-        text: (kind, concepts, concepts) for text, kind in codecs.EDGE_TYPES.items()
-    }
-    ends["Temporal"] = (EdgeType.TEMPORAL, interactions, interactions)
-    ends["Derives"] = (EdgeType.DERIVES, interactions, concepts)
-    shared: dict[str, str] = {}
+    """Edges of one type between known nodes; another end is a `LookupError`."""
     share = shared.setdefault
 
     def build(rows: Sequence[Row]) -> list[Edge]:
         return [
             tuple.__new__(
-                Edge,
-                (
-                    a,
-                    (by := ends[d])[1][b],
-                    by[2][c],
-                    by[0],
-                    e,
-                    f,
-                    g,
-                    h,
-                    share(i, i),
-                    share(j, j),
-                    k,
-                ),
+                Edge, (a, sources[b], targets[c], kind, e, f, g, h, share(i, i), share(j, j), k)
             )
-            for a, b, c, d, e, f, g, h, i, j, k in rows
+            for a, b, c, _, e, f, g, h, i, j, k in rows
         ]
 
     return build

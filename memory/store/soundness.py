@@ -15,7 +15,7 @@ from memory.engine.times import Micros
 from memory.engine.types import Concept, ConceptType, Edge, EdgeType, Interaction, Reservation
 
 _SHOWN_CHARACTERS: Final = 60
-_FROM_INTERACTION: Final = frozenset({EdgeType.TEMPORAL, EdgeType.DERIVES})
+FROM_INTERACTION: Final = frozenset({EdgeType.TEMPORAL, EdgeType.DERIVES})
 
 
 def shown(value: Any) -> str:
@@ -31,7 +31,7 @@ def set_aside(noun: str, row_id: Any, reason: str) -> str:
 
 def edge_fault(edge: Edge, interactions: Collection[str], concepts: Collection[str]) -> str | None:
     """Why an edge cannot stand between these nodes, or None."""
-    sources = interactions if edge.edge_type in _FROM_INTERACTION else concepts
+    sources = interactions if edge.edge_type in FROM_INTERACTION else concepts
     targets = interactions if edge.edge_type is EdgeType.TEMPORAL else concepts
     if edge.source not in sources:
         return f"its source {shown(edge.source)} is no stored {_noun(sources is interactions)}"

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memory.engine.graph import Graph
+from memory.engine.showing import one_line
 from memory.engine.times import Micros
 from memory.engine.types import Status
 from recall.engine.candidates import Leg
 from recall.engine.hot_list import HotCondition, HotEntry
-from recall.engine.rendering import hit_label, load_bearing_line, one_line, reservation_line
+from recall.engine.rendering import hit_label, load_bearing_line, reservation_line
 from recall.engine.results import Annotation, AnnotationKind, Hit
 
 BLOCK_SEPARATOR = "\n\n"

@@ -20,13 +20,13 @@ from typing import Any, Final
 from memory.engine import limits
 from memory.engine.errors import AmbiguousFocus, ConceptNotFound
 from memory.engine.graph import Graph
+from memory.engine.showing import in_passing
 from memory.engine.times import Micros
 from memory.engine.types import EdgeType, NodeId, Reservation
 from recall.engine.rendering import (
     interaction_label,
     load_bearing_line,
     node_label,
-    one_line,
     reservation_line,
 )
 
@@ -152,7 +152,7 @@ def _resolve_content(graph: Graph, focus: str) -> tuple[NodeId, str | None]:
     if rows:
         best = min(rows, key=lambda row: (graph.content_at(row), graph.id_at(row)))
         return graph.id_at(best), None
-    shown = one_line(focus)
+    shown = in_passing(focus)
     if graph.concept_count > limits.INSPECT_SUBSTRING_CONCEPTS:
         raise ConceptNotFound(
             f"no concept with exactly the content '{shown}'; a part of one is only searched for in "
@@ -164,7 +164,7 @@ def _resolve_content(graph: Graph, focus: str) -> tuple[NodeId, str | None]:
         raise ConceptNotFound(f"no concept matching '{shown}'")
     if len(rows) > 1:
         raise _ambiguous(graph, shown, rows)
-    content = one_line(graph.content_at(rows[0]))
+    content = in_passing(graph.content_at(rows[0]))
     resolution = f"resolved '{shown}' → '{content}' (substring match, single candidate)"
     return graph.id_at(rows[0]), resolution
 

@@ -8,23 +8,14 @@ block has exactly the lines this module gave it and no content can forge one.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from memory.engine.graph import Graph
+from memory.engine.showing import in_passing, one_line
 from memory.engine.times import format_rfc3339_seconds
 from memory.engine.types import ConceptType, Reservation, Status
 
-LINE_BREAK_MARK: Final = " ⏎ "
-
-# Everything `str.splitlines` breaks at, and so everything a reader's editor or terminal may.
-_LINE_BREAK: Final = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _AGENT_PREFIX: Final = "agent-"
-
-
-def one_line(text: str) -> str:
-    """`text` with each of its line breaks shown as a mark."""
-    return _LINE_BREAK.sub(LINE_BREAK_MARK, text)
 
 
 def display_name(agent_id: str) -> str:
@@ -88,10 +79,10 @@ def hit_label(
 
 
 def node_label(graph: Graph, row: int) -> str:
-    """A concept in an inspection: content, type, and status once it has earned one."""
+    """A concept in an inspection: content (cut if long), type, and status once it has one."""
     status = graph.status_at(row)
     standing = "" if status is Status.NONE else f", {status.lower()}"
-    return f"{one_line(graph.content_at(row))} [{graph.type_at(row)}{standing}]"
+    return f"{in_passing(graph.content_at(row))} [{graph.type_at(row)}{standing}]"
 
 
 def interaction_label(interaction_id: str) -> str:

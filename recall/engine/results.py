@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from memory.engine.showing import cut
 from memory.engine.types import ConceptType, NodeId, Status
 from recall.engine.candidates import Leg
 
@@ -61,10 +62,10 @@ class Hit:
         return self.status is Status.CANONICAL
 
     def as_wire(self) -> dict[str, Any]:
-        """The hit in the reply of the recall tool."""
+        """The hit in the reply of the recall tool; one that is not in the context is cut."""
         return {
             "node_id": self.node_id,
-            "content": self.content,
+            "content": self.content if self.included_in_context else cut(self.content),
             "concept_type": str(self.concept_type),
             "score": self.score,
             "is_canonical": self.is_canonical,
@@ -109,6 +110,7 @@ class RecallResult:
         return {
             "context": self.context,
             "hits": [hit.as_wire() for hit in self.hits],
+            "left_out": self.left_out,
             "warnings": list(self.warnings),
         }
 

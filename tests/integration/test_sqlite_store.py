@@ -166,8 +166,11 @@ def test_reads_do_not_wait_for_an_open_writing_transaction(
 
 
 def test_loading_edges_walks_the_index_made_for_it(database: EngineDatabase) -> None:
-    plan = database.execute("EXPLAIN QUERY PLAN SELECT * FROM lambo_edge WHERE session_id = 's'")
-    assert "lambo_edge_session" in str(plan)
+    plan = database.execute(
+        "EXPLAIN QUERY PLAN SELECT * FROM lambo_edge WHERE session_id = %s AND edge_type = %s",
+        *("s", "Causal"),
+    )
+    assert "lambo_edge_type" in str(plan)
 
 
 # -- failures ----------------------------------------------------------------------------------

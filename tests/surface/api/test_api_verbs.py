@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
 from lambo_site.asgi import dispatch
@@ -141,6 +143,13 @@ async def test_receipt_tells_how_a_write_ended(api: Api) -> None:
     missing = await api.verb("receipt", {"key": "never-used"})
     assert missing.status_code == 404
     assert error_of(missing)["code"] == "receipt_not_found"
+
+
+@pytest.mark.parametrize("key", ["run/7", "a b", "50%", "?x=1#y", "clé"])
+async def test_key_of_any_letters_can_be_asked_for(api: Api, key: str) -> None:
+    await api.verb("derive", headers={"Idempotency-Key": key})
+    response = await api.verb("receipt", {"key": quote(key, safe="")})
+    assert response.json()["key"] == key
 
 
 # -- sessions ----------------------------------------------------------------------------------

@@ -42,9 +42,24 @@ def test_the_view_has_one_line_per_memory() -> None:
 def test_without_canonical_memories_only_the_summary_is_left() -> None:
     assert list_saints(GraphWriter().graph).as_wire() == {
         "summary": "0 canonical memories in session 's'",
+        "count": 0,
         "saints": [],
         "warnings": [],
     }
+
+
+def test_a_long_list_of_long_memories_is_bounded_and_says_what_it_left_out() -> None:
+    writer = GraphWriter()
+    writer.interact()
+    for number in range(210):
+        writer.concept(f"{number} {'x' * 10_000}", status=Status.CANONICAL)
+    saints = list_saints(writer.graph)
+
+    assert saints.view.splitlines()[0] == "210 canonical memories in session 's'"
+    assert saints.view.splitlines()[-1] == "  … and 10 more"
+    assert len(saints.view.encode()) < 200_000
+    assert saints.as_wire()["count"] == 210
+    assert len(saints.as_wire()["saints"]) == 200
 
 
 def test_the_wire_form_keeps_content_as_stored() -> None:

@@ -38,7 +38,7 @@ def test_recall_of_an_empty_session_is_empty() -> None:
     result = recall(GraphWriter().graph, RecallRequest("anything"), now=START)
 
     assert result == RecallResult(context="", tokens=0, hits=())
-    assert result.as_wire() == {"context": "", "hits": [], "warnings": []}
+    assert result.as_wire() == {"context": "", "hits": [], "left_out": 0, "warnings": []}
 
 
 def test_recall_finds_by_word_by_recency_and_by_edge_and_says_which(writer: GraphWriter) -> None:

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from memory.engine.showing import one_line
 from memory.engine.times import parse_rfc3339
 from memory.engine.types import ConceptType, Reservation, Status
 from recall.engine.rendering import (
@@ -15,7 +16,6 @@ from recall.engine.rendering import (
     interaction_label,
     load_bearing_line,
     node_label,
-    one_line,
     reservation_line,
     stale_line,
 )
