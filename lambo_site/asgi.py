@@ -14,7 +14,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -38,7 +38,7 @@ logger = logging.getLogger("lambo.server")
 # One line for every call at INFO, and nothing an operator could act on.
 logging.getLogger("mcp").setLevel(logging.WARNING)
 
-Scope = dict[str, Any]
+Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
@@ -58,8 +58,8 @@ class Application:
     """The server as an ASGI application."""
 
     def __init__(self) -> None:
-        self._pages = get_asgi_application()
-        self._api = ApiDoor()
+        self._pages: Any = get_asgi_application()
+        self._api: Any = ApiDoor()
         self._mcp = McpHttpApp(
             dispatch, tool_specs(VERBS), version=VERSION, allowed_hosts=settings.ALLOWED_HOSTS
         )
@@ -123,15 +123,17 @@ class Application:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        phase = "startup"
         try:
             async with self._serving():
                 await send({"type": "lifespan.startup.complete"})
+                phase = "shutdown"
                 await receive()
         except Exception as error:
             # The protocol's edge: the command that serves reports it, the detail is in the log.
-            logger.exception("the server could not start or stop in order")
+            logger.exception("the %s did not end in order", phase)
             runtime.set_failure(error)
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            await send({"type": f"lifespan.{phase}.failed", "message": str(error)})
             return
         await send({"type": "lifespan.shutdown.complete"})
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
@@ -261,6 +262,6 @@ async def _refuse(
     if status == 405:
         headers.append((b"allow", b"POST"))
     if retry_after_seconds is not None:
-        headers.append((b"retry-after", str(max(1, round(retry_after_seconds))).encode()))
+        headers.append((b"retry-after", str(max(1, math.ceil(retry_after_seconds))).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -13,21 +13,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from memory.engine.limits import AGENT_ID_BYTES
+
 Schema = dict[str, Any]
 
 NESTING_MAX: Final = 16
 """Levels of nested schemas before a model is taken to be recursive."""
 
-# Lengths of text count characters in JSON schema and bytes in our rules, which descriptions name;
-# a bound that is not the bound only costs.
-_NOISE: Final = frozenset({"title", "$defs", "examples", "discriminator", "minLength", "maxLength"})
+# A text's maxLength counts characters and our rule counts bytes, of which there are never fewer:
+# what is over the published bound is over the rule's too.
+_NOISE: Final = frozenset({"title", "$defs", "examples", "discriminator", "minLength"})
 _OUTPUT_NOISE: Final = _NOISE | {
-    "required", "description", "default", "format", "pattern", "minimum", "maximum",
+    "maxLength", "required", "description", "default", "format", "pattern", "minimum", "maximum",
     "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems",
 }  # fmt: skip
 
 AGENT_ID: Final[Schema] = {
     "type": "string",
+    "maxLength": AGENT_ID_BYTES,
     "description": "Your own name.",
 }
 RELEASE: Final[Schema] = {"type": "boolean", "description": "true: give it back"}

@@ -20,7 +20,7 @@ from memory.client_calls import Answer, Call, Received, ServerUnreachable, read_
 from memory.engine.errors import LamboError, OutcomeUnknown, ReceiptNotFound
 
 REPEATED_CODES: Final = frozenset(
-    {"store_unavailable", "session_reloaded", "session_closed", "too_many_sessions"}
+    {"store_unavailable", "session_reloaded", "session_closed", "too_many_sessions", "lease_lost"}
 )
 """Refusals that kept nothing of the call and ask for it again."""
 

@@ -87,6 +87,7 @@ Depth = Annotated[int, _Within(limits.DEPTH_MIN, limits.DEPTH_MAX)]
 ConceptKind = Literal["entity", "logic", "constraint", "resource", "observation"]
 
 _TEXT_BOUND = f"At most {limits.LIMIT_TEXT_BYTES} {_UNIT}."
+_TOGETHER = f"Such lists hold at most {limits.LIMIT_CITATIONS} texts together."
 _EVENT_TIME = "When it happened, RFC 3339 with zone. Only to import dated notes."
 
 
@@ -116,7 +117,7 @@ class ConceptArgument(_Part):
     content: Annotated[Text, Field(description=f"One complete statement. {_TEXT_BOUND}")]
     concept_type: ConceptKind
     depends_on: Annotated[
-        Texts, Field(description="Texts of saved statements this one rests on.")
+        Texts, Field(description=f"Texts of saved statements this one rests on. {_TOGETHER}")
     ] = []
     against: Annotated[
         Texts, Field(description="Texts of saved statements this one contradicts.")
@@ -163,7 +164,7 @@ class ActionArguments(Arguments):
     """Something that was done, and what it touched."""
 
     action: Annotated[Text, Field(description=f"One sentence. {_TEXT_BOUND}")]
-    produces: Annotated[Texts, Field(description="What it made.")] = []
+    produces: Annotated[Texts, Field(description=f"What it made. {_TOGETHER}")] = []
     modifies: Annotated[Texts, Field(description="What it changed.")] = []
     depends_on: Annotated[Texts, Field(description="What it needed.")] = []
     against: Annotated[Texts, Field(description="Saved statements it contradicts.")] = []
@@ -192,7 +193,7 @@ class RecallArguments(Arguments):
     max_tokens: Annotated[
         int,
         _Within(limits.MAX_TOKENS_MIN, limits.MAX_TOKENS_MAX),
-        Field(description="Size of the answer."),
+        Field(description="Size of the answer, in tokens."),
     ] = 500
     traversal_depth: Annotated[
         Depth, Field(description="How many links to follow from each result.")
@@ -220,7 +221,7 @@ class ReserveArguments(Arguments):
     ttl_seconds: Annotated[
         int,
         _Within(limits.TTL_SECONDS_MIN, limits.TTL_SECONDS_MAX),
-        Field(description="For how long."),
+        Field(description="For how long, in seconds."),
     ] = limits.TTL_SECONDS_DEFAULT
 
     def to_request(self) -> ReserveRequest:

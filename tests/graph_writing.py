@@ -196,7 +196,7 @@ def reopened(graph: Graph) -> Graph:
 
 def dependency_snapshot(concepts: int, pairs: Sequence[tuple[int, int]]) -> Snapshot:
     """Entities `node 0`, `node 1` ... of one interaction; `pairs` holds (dependent, dependency)."""
-    ids = SequentialIds()
+    ids = SequentialIds(seed=1)  # apart from those of a `Scribe` that goes on writing
     moment = Interaction(ids.next_id(), "agent-a", None, None, START)
     nodes = [
         Concept(

@@ -37,7 +37,8 @@ class Saint:
     def line(self) -> str:
         return (
             f"  {in_passing(self.content)} [{self.concept_type}, canonical]  "
-            f"blast_radius={self.blast_radius}  accesses={self.access_count}  since {format_rfc3339_seconds(self.created_at)}"
+            f"blast_radius={self.blast_radius}  accesses={self.access_count}  "
+            f"since {format_rfc3339_seconds(self.created_at)}"
         )
 
     def as_wire(self) -> dict[str, Any]:

@@ -236,6 +236,9 @@ class Committer:
         for session_id in sessions:
             line, row = self._lines[session_id], stored.get(session_id)
             if row is None or row.token != line.token or row.node_id != self._node_id:
+                # The position is another holder's by now. A receipt is still our own witness.
+                landed = [item for item in self._in_hand_of(session_id) if self._has_receipt(item)]
+                self._settle(landed, Outcome.COMMITTED)
                 self._fence(session_id, Outcome.LOST)
             elif row.position < line.position:
                 self._fence(session_id, Outcome.REWOUND)
@@ -243,10 +246,21 @@ class Committer:
                 line.position = row.position
                 landed = [
                     item
-                    for item in self._in_hand
-                    if item.session_id == session_id and item.group.position <= row.position
+                    for item in self._in_hand_of(session_id)
+                    if item.group.position <= row.position
                 ]
                 self._settle(landed, Outcome.COMMITTED)
+
+    def _in_hand_of(self, session_id: str) -> list[_Item]:
+        return [item for item in self._in_hand if item.session_id == session_id]
+
+    def _has_receipt(self, item: _Item) -> bool:
+        """Whether the store holds the receipt that only this group would have written."""
+        own = item.group.receipt
+        if own is None:
+            return False
+        stored = self._store.find_receipt(item.session_id, own.agent_id, own.key)
+        return stored is not None and (stored.digest, stored.position) == (own.digest, own.position)
 
     # -- ends -------------------------------------------------------------------------------------
 

@@ -288,7 +288,7 @@ class SessionHost:
 
     async def _open_session(self, session_id: str, create: bool) -> _Open:
         if self._closing:
-            raise SessionClosed("the server is shutting down")
+            raise SessionClosed("the server is shutting down", retry_after_seconds=1.0)
         await self._make_room()
         lease = await self._acquire(session_id, create)
         loaded, graph = await self._load(session_id)

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import gc
 import json
-import math
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from django.db.backends.utils import CursorWrapper
 
-from memory.engine.limits import COUNTER_MAX
 from memory.engine.ports import LoadedSession
+from memory.engine.times import Micros
 from memory.engine.types import (
     Concept,
     Edge,
@@ -35,10 +33,10 @@ from memory.engine.types import (
     Snapshot,
     Transition,
 )
-from memory.fields import UUID_TEXT
 from memory.store import codecs, soundness
 from memory.store.codecs import Kind, Row, Table
 from memory.store.dialects import Dialect
+from memory.store.row_checks import ids_are_sound, is_sound, row_fault, soundness_sql
 from memory.store.soundness import set_aside, shown
 
 _CHUNK_ROWS: Final = 400
@@ -75,7 +73,9 @@ def read_session(reading: Reading) -> LoadedSession | None:
         snapshot = _read_snapshot(reading)
     return LoadedSession(
         snapshot._replace(
-            created_at=created_at, closed_at=closed_at, root_goal=_goal(reading, goal_text)
+            created_at=_instant(reading, "created_at", created_at) or 0,
+            closed_at=_instant(reading, "closed_at", closed_at),
+            root_goal=_goal(reading, goal_text),
         ),
         position or 0,
         _read_receipt_digests(reading),
@@ -91,7 +91,14 @@ def _read_snapshot(reading: Reading) -> Snapshot:
 
     concepts = _read(reading, codecs.CONCEPTS, _concept_builder(interaction_ids))
     concept_ids = {concept.id: concept.id for concept in concepts}
-    edges = _read_edges(reading, interaction_ids, concept_ids)
+    edges = _read(
+        reading,
+        codecs.EDGES,
+        _edge_builder(interaction_ids, concept_ids),
+        explain=lambda row: soundness.edge_fault(
+            codecs.edge_from(row), interaction_ids, concept_ids
+        ),
+    )
     concepts, edges, faults = soundness.sound_graph(interaction_ids, concepts, edges)
     reading.faults += faults
     edges, faults = soundness.edges_along_chain(interactions, edges)
@@ -121,35 +128,11 @@ def _read_snapshot(reading: Reading) -> Snapshot:
     )
 
 
-def _read_edges(
-    reading: Reading, interactions: Mapping[str, str], concepts: Mapping[str, str]
-) -> list[Edge]:
-    """All edges between these nodes, type by type, so that no row needs to ask for its own."""
-
-    def explain(row: Row) -> str | None:
-        return soundness.edge_fault(codecs.edge_from(row), interactions, concepts)
-
-    edges: list[Edge] = []
-    shared: dict[str, str] = {}
-    for text, kind in codecs.EDGE_TYPES.items():
-        sources = interactions if kind in soundness.FROM_INTERACTION else concepts
-        targets = interactions if kind is EdgeType.TEMPORAL else concepts
-        edges += _read(
-            reading,
-            codecs.EDGES,
-            _edge_builder(kind, sources, targets, shared),
-            condition="edge_type = %s",
-            parameters=[text],
-            explain=explain,
-        )
-    known = list(codecs.EDGE_TYPES)
-    return edges + _read(
-        reading,
-        codecs.EDGES,
-        lambda rows: [codecs.edge_from(row) for row in rows],
-        condition=f"edge_type NOT IN ({', '.join(['%s'] * len(known))})",
-        parameters=known,
-    )
+def _instant(reading: Reading, column: str, value: Any) -> Micros | None:
+    if is_sound(Kind.MICROS_OR_NULL, value):
+        return cast(Micros | None, value)
+    reading.faults.append(f"The session's {column} was set aside: {shown(value)} is no instant.")
+    return None
 
 
 def _goal(reading: Reading, text: Any) -> Json:
@@ -179,7 +162,6 @@ def _read(
     build: Callable[[Sequence[Row]], list[_Record]],
     *,
     condition: str = "TRUE",
-    parameters: Sequence[str] = (),
     order: str = "",
     explain: Callable[[Row], str | None] | None = None,
 ) -> list[_Record]:
@@ -190,11 +172,10 @@ def _read(
     """
     records: list[_Record] = []
     where = f"FROM {table.name} WHERE session_id = %s AND {condition}"
-    scope = [reading.session_id, *parameters]
-    is_suspect = reading.is_lenient or _has_unsound_rows(reading, table, where, scope)
-    reading.cursor.execute(f"SELECT {table.column_list} {where}{order}", scope)
+    is_suspect = reading.is_lenient or _has_unsound_rows(reading, table, where)
+    reading.cursor.execute(f"SELECT {table.column_list} {where}{order}", [reading.session_id])
     while rows := reading.cursor.fetchmany(_CHUNK_ROWS):
-        if not is_suspect and _ids_are_sound(rows, table):
+        if not is_suspect and ids_are_sound(rows, table):
             try:
                 records += build(rows)
                 continue
@@ -211,81 +192,17 @@ def _read(
     return records
 
 
-def _has_unsound_rows(reading: Reading, table: Table, where: str, scope: Sequence[str]) -> bool:
+def _has_unsound_rows(reading: Reading, table: Table, where: str) -> bool:
     """Ask the database, in one statement, whether any row must be looked at closely.
 
     It answers in half the time the same tests take here, and without Python's lock.
     """
     reading.cursor.execute(
-        f"SELECT count(*) {where} AND NOT ({_soundness_sql(table, reading.dialect)})", scope
+        f"SELECT count(*) {where} AND NOT ({soundness_sql(table, reading.dialect)})",
+        [reading.session_id],
     )
     (count,) = reading.cursor.fetchone()
     return bool(count)
-
-
-def _soundness_sql(table: Table, dialect: Dialect) -> str:
-    """An SQL condition: false for a row with a value that its column may not hold.
-
-    Ids and enums are left out: the reader looks them up or checks their spelling anyway.
-    """
-    tests = []
-    for column, kind in zip(table.columns, table.kinds, strict=True):
-        test = _column_sql(column, kind, dialect)
-        if test is not None:
-            tests.append(f"({column} IS NULL OR {test})" if kind in _NULLABLE else test)
-    return " AND ".join(tests)
-
-
-_NULLABLE: Final = frozenset(
-    {Kind.ID_OR_NULL, Kind.TEXT_OR_NULL, Kind.MICROS_OR_NULL, Kind.COUNT_OR_NULL}
-)
-
-
-def _column_sql(column: str, kind: Kind, dialect: Dialect) -> str | None:
-    match kind:
-        case Kind.MICROS | Kind.MICROS_OR_NULL:
-            bounds = f"{column} BETWEEN {codecs.MICROS_MIN} AND {codecs.MICROS_MAX}"
-            return f"({dialect.is_integer.format(column)} AND {bounds})"
-        case Kind.COUNT | Kind.COUNT_OR_NULL:
-            bounds = f"{column} BETWEEN 0 AND {COUNTER_MAX}"
-            return f"({dialect.is_integer.format(column)} AND {bounds})"
-        case Kind.WEIGHT:
-            bounds = f"{column} BETWEEN 0 AND {sys.float_info.max}"
-            return f"({dialect.is_real.format(column)} AND {bounds})"
-        case Kind.TEXT | Kind.TEXT_OR_NULL:
-            return dialect.is_text.format(column)
-        case _:
-            return None
-
-
-def _ids_are_sound(rows: Sequence[Row], table: Table) -> bool:
-    """Whether all rows have a well-spelled id in each id column that nothing else looks up.
-
-    References are looked up among ids that have passed this test. So the first column is enough,
-    but for audit rows, which may name a concept that is gone.
-    """
-    if table is codecs.SYNONYMS:
-        return True
-    if table is codecs.TRANSITIONS:
-        return all(row_fault(table, row) is None for row in rows)
-    return ids_are_well_spelled([row[0] for row in rows])
-
-
-_ID_LENGTH: Final = 36
-_HYPHENS_AT: Final = (8, 13, 18, 23)
-
-
-def ids_are_well_spelled(ids: Sequence[Any]) -> bool:
-    """Whether every value is a UUID in lower case with hyphens: few passes over all at once."""
-    if set(map(type, ids)) != {str} or set(map(len, ids)) != {_ID_LENGTH}:
-        return False
-    joined = "".join(ids)
-    return (
-        joined.isascii()
-        and not joined.encode().translate(None, b"0123456789abcdef-")
-        and joined.count("-") == len(_HYPHENS_AT) * len(ids)
-        and all(joined[at::_ID_LENGTH] == "-" * len(ids) for at in _HYPHENS_AT)
-    )
 
 
 # -- rows to records, many at once -------------------------------------------------------------
@@ -307,26 +224,90 @@ def _concept_builder(interactions: Mapping[str, str]) -> Callable[[Sequence[Row]
         return [
             tuple.__new__(
                 Concept,
-                (a, b, c, types[d], known(e, e), share(f, f), g, h, i, j, statuses[k], m, n, o),
+                (
+                    concept,
+                    content,
+                    key,
+                    types[kind],
+                    known(origin, origin),
+                    share(agent, agent),
+                    made,
+                    accesses,
+                    accessed,
+                    survived,
+                    statuses[status],
+                    radius,
+                    demoted,
+                    chunk,
+                ),
             )
-            for a, b, c, d, e, f, g, h, i, j, k, m, n, o in rows
+            for (
+                concept,
+                content,
+                key,
+                kind,
+                origin,
+                agent,
+                made,
+                accesses,
+                accessed,
+                survived,
+                status,
+                radius,
+                demoted,
+                chunk,
+            ) in rows
         ]
 
     return build
 
 
 def _edge_builder(
-    kind: EdgeType, sources: Mapping[str, str], targets: Mapping[str, str], shared: dict[str, str]
+    interactions: Mapping[str, str], concepts: Mapping[str, str]
 ) -> Callable[[Sequence[Row]], list[Edge]]:
-    """Edges of one type between known nodes; another end is a `LookupError`."""
+    """Edges whose ends exist and are of the right sort; anything else is a `LookupError`."""
+    ends = {
+        text: (
+            kind,
+            interactions if kind in soundness.FROM_INTERACTION else concepts,
+            interactions if kind is EdgeType.TEMPORAL else concepts,
+        )
+        for text, kind in codecs.EDGE_TYPES.items()
+    }
+    shared: dict[str, str] = {}
     share = shared.setdefault
 
     def build(rows: Sequence[Row]) -> list[Edge]:
         return [
             tuple.__new__(
-                Edge, (a, sources[b], targets[c], kind, e, f, g, h, share(i, i), share(j, j), k)
+                Edge,
+                (
+                    edge,
+                    (sort := ends[kind])[1][source],
+                    sort[2][target],
+                    sort[0],
+                    weight,
+                    count,
+                    made,
+                    renewed,
+                    share(maker, maker),
+                    share(renewer, renewer),
+                    about,
+                ),
             )
-            for a, b, c, _, e, f, g, h, i, j, k in rows
+            for (
+                edge,
+                source,
+                target,
+                kind,
+                weight,
+                count,
+                made,
+                renewed,
+                maker,
+                renewer,
+                about,
+            ) in rows
         ]
 
     return build
@@ -342,39 +323,6 @@ def _transitions(rows: Sequence[Row]) -> list[Transition]:
 
 def _synonyms(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(source_key, canonical_key) for source_key, canonical_key in rows]
-
-
-# -- one row -----------------------------------------------------------------------------------
-
-
-def row_fault(table: Table, row: Row) -> str | None:
-    """Which column of a row holds what it may not, as the reason of a sentence; or None."""
-    for column, kind, value in zip(table.columns, table.kinds, row, strict=True):
-        if not _is_sound(kind, value):
-            return f"its {column} is {shown(value)}, which is not {kind.value}"
-    return None
-
-
-def _is_sound(kind: Kind, value: Any) -> bool:
-    if value is None:
-        return kind in _NULLABLE
-    match kind:
-        case Kind.ID | Kind.ID_OR_NULL:
-            return isinstance(value, str) and UUID_TEXT.fullmatch(value) is not None
-        case Kind.TEXT | Kind.TEXT_OR_NULL:
-            return isinstance(value, str)
-        case Kind.MICROS | Kind.MICROS_OR_NULL:
-            return type(value) is int and codecs.MICROS_MIN <= value <= codecs.MICROS_MAX
-        case Kind.COUNT | Kind.COUNT_OR_NULL:
-            return codecs.count_is_sound(value)
-        case Kind.WEIGHT:
-            return type(value) is float and 0 <= value < math.inf
-        case Kind.CONCEPT_TYPE:
-            return value in codecs.CONCEPT_TYPES
-        case Kind.STATUS:
-            return value in codecs.STATUSES
-        case Kind.EDGE_TYPE:
-            return value in codecs.EDGE_TYPES
 
 
 # -- the collector -----------------------------------------------------------------------------

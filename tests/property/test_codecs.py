@@ -22,7 +22,7 @@ from memory.engine.types import (
 )
 from memory.fields import UUID_TEXT
 from memory.store import codecs
-from memory.store.loading import ids_are_well_spelled, row_fault
+from memory.store.row_checks import ids_are_well_spelled, row_fault
 
 ids = st.uuids().map(str)
 texts = st.text()

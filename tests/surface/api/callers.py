@@ -60,7 +60,7 @@ class Api:
         named = {**(OPERATOR if verb.operator_only else {}), **(headers or {})}
         if agent is not None:
             named.setdefault("Lambo-Agent", agent)
-        sent = {header: value.encode() for header, value in named.items()}
+        sent = {header.encode(): value.encode() for header, value in named.items()}
         address = path_of(verb, session, given)
         if verb.method == "POST":
             return await self.client.post(address, json=given, headers=sent)

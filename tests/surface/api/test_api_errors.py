@@ -354,7 +354,7 @@ async def test_number_in_an_address_is_read_strictly(api: Api, text: str, says: 
 @pytest.mark.parametrize("header", ["Lambo-Agent", "Idempotency-Key", "Lambo-Operator"])
 async def test_header_that_is_not_utf8_is_refused(api: Api, header: str) -> None:
     response = await api.client.post(
-        f"{BASE}/sessions/s/derive", json=ARGUMENTS["derive"], headers={header: b"\xff"}
+        f"{BASE}/sessions/s/derive", json=ARGUMENTS["derive"], headers={header.encode(): b"\xff"}
     )
     assert response.status_code == 422
     assert header in error_of(response)["message"]

@@ -83,7 +83,7 @@ async def test_human_act_without_the_right_secret_is_forbidden(
         "/api/v1" + verb.path.replace("{session}", "s"),
         json=arguments if verb.method == "POST" else None,
         params=arguments if verb.method != "POST" else None,
-        headers={name: value.encode() for name, value in headers.items()},
+        headers={header.encode(): value.encode() for header, value in headers.items()},
     )
     assert response.status_code == 403
     assert error_of(response)["code"] == "forbidden"
@@ -196,7 +196,8 @@ async def test_pages_of_the_session_list_meet_every_session_once(api: Api) -> No
     names = [f"s{number}" for number in range(5)]
     for name in names:
         await api.verb("session-create", {"session": name})
-    seen, after = [], ""
+    seen: list[str] = []
+    after: str | None = ""
     while after is not None:
         page = (await api.verb("session-list", {"after": after, "limit": 2})).json()
         seen += [row["session"] for row in page["sessions"]]

@@ -14,22 +14,22 @@ import pytest
 from pytest_django import Settings
 
 from lambo_site.asgi import Application
-from lambo_site.configuration import StoreKind
 from lambo_site.wiring import build_host
 from memory import runtime
 from memory.data_folder import DataFolder, HeldFolder
-from memory.demo_profile import DEMO_VARIABLE
+from memory.engine.config import Config, Durability
 from memory.engine.errors import Forbidden, SessionClosed
 from memory.engine.requests import Caller
 from memory.version import VERSION
 
+IN_MEMORY = Config(durability=Durability.MEMORY)
 TOOL_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
 @pytest.fixture
 def held(tmp_path: Path, settings: Settings) -> Any:
     """A locked data folder, and a server whose store is memory."""
-    settings.PROCESS = replace(settings.PROCESS, store_kind=StoreKind.MEMORY)
+    settings.PROCESS = replace(settings.PROCESS, config=IN_MEMORY)
     with DataFolder(tmp_path / "data").hold() as folder:
         runtime.set_held_folder(folder)
         yield folder
@@ -84,7 +84,9 @@ async def test_sign_of_life_names_version_and_node(held: HeldFolder) -> None:
     application = Application()
     async with serving(application) as client:
         health = await client.get("/healthz")
-        assert health.json() == {"status": "ok", "version": VERSION, "node_id": held.node_id}
+        said = health.json()
+        assert (said["status"], said["version"]) == ("ok", VERSION)
+        assert said["node_id"] == held.node_id
         ready = await client.get("/readyz")
         assert (ready.status_code, ready.json()["status"]) == (200, "ready")
         client_after = client
@@ -146,11 +148,8 @@ async def test_websocket_is_closed_not_left_waiting() -> None:
     assert sent[0]["type"] == "websocket.close"
 
 
-async def test_demo_profile_serves_no_session_but_the_demos(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings
-) -> None:
-    monkeypatch.setenv(DEMO_VARIABLE, "1")
-    process = replace(settings.PROCESS, store_kind=StoreKind.MEMORY)
+async def test_demo_profile_serves_no_session_but_the_demos(settings: Settings) -> None:
+    process = replace(settings.PROCESS, config=IN_MEMORY, is_demo=True)
     host = build_host(process, node_id="00000000-0000-4000-8000-0000000000aa")
     await host.start()
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from graph_writing import START, Scribe, concept, observation
@@ -11,6 +13,11 @@ from memory.engine.snapshot import load_snapshot
 from memory.engine.types import ConceptType, EdgeType, Snapshot
 
 CAUSAL, DEPENDENCY = EdgeType.CAUSAL, EdgeType.DEPENDENCY
+
+
+def touching(role: str, *texts: str) -> dict[str, Any]:
+    """The argument of `Scribe.act` that gives the texts that role."""
+    return {role: texts}
 
 
 def test_action_when_all_is_new_then_creates_in_order_of_naming_with_its_types() -> None:
@@ -126,7 +133,7 @@ def test_target_when_only_an_observation_has_its_key_then_a_concept_is_made() ->
 def test_action_when_it_names_itself_then_refused(role: str) -> None:
     scribe = Scribe()
     with scribe.refused(DependencyCycle, field="action"):
-        scribe.act("write handler", **{role: ["WRITE Handlers"]})
+        scribe.act("write handler", **touching(role, "WRITE Handlers"))
 
 
 def test_action_when_its_dependency_depends_on_it_then_refused() -> None:
@@ -143,7 +150,7 @@ def test_action_when_a_long_way_leads_back_over_both_types_then_refused(role: st
     scribe.act("two", depends_on=["three"])
     scribe.act("three", modifies=["four"])
     with scribe.refused(DependencyCycle):
-        scribe.act("four", **{role: ["new thing", "one"]})
+        scribe.act("four", **touching(role, "new thing", "one"))
 
 
 def test_action_when_two_ways_meet_without_leading_back_then_accepted() -> None:
@@ -213,7 +220,7 @@ def test_against_when_the_target_depends_on_the_action_then_accepted() -> None:
 def test_target_when_a_foreign_synonym_leaves_nothing_of_it_then_refused(role: str) -> None:
     scribe = Scribe(load_snapshot(Snapshot("s", 0, None, synonyms=(("blah", "the"),))))
     with scribe.refused(InvalidArgument, field=f"{role}[1]"):
-        scribe.act("write", **{role: ["fine", "blah"]})
+        scribe.act("write", **touching(role, "fine", "blah"))
 
 
 def test_mutations_when_an_action_is_refused_then_none_is_applied() -> None:

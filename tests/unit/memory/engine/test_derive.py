@@ -396,7 +396,7 @@ def test_citation_when_a_single_observation_has_the_key_then_names_it() -> None:
 
 def test_citation_when_an_entity_and_observations_have_the_key_then_names_the_entity() -> None:
     scribe = Scribe()
-    scribe.demote("rain. rain.")
+    scribe.demote("Rain. Rain.")
     scribe.derive("rain.")
     entity = scribe.graph.find_by_key("rain.")
     assert entity is not None

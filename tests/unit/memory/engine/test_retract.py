@@ -6,7 +6,7 @@ import pytest
 
 from graph_writing import Scribe, concept, observation, reopened
 from memory.engine.errors import ConceptNotFound
-from memory.engine.mutations import DeleteConcept, DeleteEdge, DeleteReservation
+from memory.engine.mutations import DeleteConcept, DeleteEdge, DeleteReservation, PutEdge
 from memory.engine.retract import DEPENDENTS_SHOWN
 from memory.engine.snapshot import take_snapshot
 from memory.engine.types import EdgeType, Status
@@ -169,8 +169,6 @@ def test_edge_when_a_concept_points_at_itself_then_is_counted_and_removed_once()
     scribe = Scribe()
     scribe.derive("alpha", "beta")
     edge = scribe.edge("alpha", "beta", EdgeType.CO_OCCURRENCE)
-    from memory.engine.mutations import PutEdge
-
     loop = edge._replace(id=scribe.ids.next_id(), target=edge.source, edge_type=EdgeType.DEPENDENCY)
     scribe.graph.apply(PutEdge(loop))
     assert scribe.retract("alpha").incident_edges == 3
