@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeVar
@@ -268,7 +268,12 @@ class FaultyStore:
     def find_session(self, session_id: str) -> SessionInfo | None:
         return self._call("find_session", lambda: self._inner.find_session(session_id))
 
-    def delete_session(self, session_id: str, *, node_id: str, token: int) -> Mapping[str, int]:
+    def finish_deletions(self) -> Iterator[Mapping[str, int]]:
+        return self._call("finish_deletions", self._inner.finish_deletions)
+
+    def delete_session(
+        self, session_id: str, *, node_id: str, token: int
+    ) -> Iterator[Mapping[str, int]]:
         return self._call(
             "delete_session",
             lambda: self._inner.delete_session(session_id, node_id=node_id, token=token),

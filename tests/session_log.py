@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from memory.engine.mutations import Group, Mutation, PutConcept, PutEdge, PutInteraction, Receipt
 from memory.engine.ports import GraphStore, Lease, LeaseRefused, SessionBatch
@@ -41,6 +42,14 @@ def acquire(
         match_strategy="hybrid",
         created_at=START,
     )
+
+
+def counted(steps: Iterable[Mapping[str, int]]) -> Counter[str]:
+    """Take all steps of a deletion; the rows removed, by table."""
+    counts: Counter[str] = Counter()
+    for removed in steps:
+        counts.update(removed)
+    return counts
 
 
 class SessionLog:

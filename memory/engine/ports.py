@@ -7,7 +7,7 @@ and `StoreRejected` when this data will never be accepted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -186,8 +186,17 @@ class GraphStore(Protocol):
     def find_session(self, session_id: str) -> SessionInfo | None:
         """One session, or None."""
 
-    def delete_session(self, session_id: str, *, node_id: str, token: int) -> Mapping[str, int]:
-        """Remove all rows of a session we hold; returns counts by table."""
+    def delete_session(
+        self, session_id: str, *, node_id: str, token: int
+    ) -> Iterator[Mapping[str, int]]:
+        """Remove a session we hold, one transaction a step; each step tells rows by table.
+
+        The first step marks it as gone: from then on nobody sees it and nothing is written to it,
+        also if no further step is taken. Raises `StoreRejected` there if it is not ours.
+        """
+
+    def finish_deletions(self) -> Iterator[Mapping[str, int]]:
+        """Go on with deletions that a crash cut short, one transaction a step."""
 
     def close(self) -> None:
         """Give connections back."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -128,6 +129,7 @@ class SessionHost:
             clock=self._clock,
             on_settled=self._on_settled,
         )
+        self._spawn(self._finish_deletions())
         self._spawn(self._beat())
         self._spawn(self._retain())
 
@@ -263,26 +265,29 @@ class SessionHost:
         entry = self._open[session_id]
         await self._drain(entry)
         committer = self._running()
-        committer_state = committer.committer
+        lease = entry.lease
 
-        def delete() -> dict[str, int]:
-            committer_state.detach(session_id)
-            counts = self._store.delete_session(
-                session_id, node_id=self._node_id, token=entry.lease.token
-            )
-            return dict(counts)
+        def begin() -> Iterator[Mapping[str, int]]:
+            committer.committer.detach(session_id)
+            return self._store.delete_session(session_id, node_id=self._node_id, token=lease.token)
 
-        try:
-            counts = await committer.run(delete)
-        finally:
-            self._open.pop(session_id, None)
-            self._drop_routes(entry.memory)
+        del self._open[session_id]
+        self._drop_routes(entry.memory)
+        counts = await self._step_through(await committer.run(begin))
         log.warning("session %r deleted by %r: %s", session_id, caller.agent_id, counts)
         return _session_reply(
-            f"deleted session '{session_id}': {counts.get('concept', 0)} concepts",
+            f"deleted session '{session_id}': {counts['concept']} concepts",
             session=session_id,
-            deleted=counts,
+            deleted=dict(counts),
         )
+
+    async def _step_through(self, slices: Iterator[Mapping[str, int]]) -> Counter[str]:
+        """Take the steps of a deletion as jobs of their own: other sessions commit in between."""
+        counts: Counter[str] = Counter()
+        step = partial(next, slices, None)
+        while (removed := await self._on_committer(step, "a deletion")) is not None:
+            counts.update(removed)
+        return counts
 
     # -- opening and putting away -----------------------------------------------------------------
 
@@ -441,6 +446,17 @@ class SessionHost:
                 entry.memory.on_lease_lost()
             else:
                 entry.confirmed_at = asked_at
+
+    async def _finish_deletions(self) -> None:
+        """Go on with what a crash cut short."""
+        try:
+            slices = await self._running().run(self._store.finish_deletions)
+            counts = await self._step_through(slices)
+        except StoreUnavailable as error:
+            log.warning("unfinished deletions wait for the next start: %s", error)
+            return
+        if counts:
+            log.info("finished a deletion that was cut short: %s", dict(counts))
 
     async def _retain(self) -> None:
         """Drop receipts past their time, now and then."""

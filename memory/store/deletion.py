@@ -7,8 +7,7 @@ If the process dies between two, the next deletion, or the next creation of that
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from django.db.backends.utils import CursorWrapper
@@ -71,30 +70,26 @@ def marked_sessions(cursor: CursorWrapper) -> list[str]:
 
 def remove_marked(
     alias: str, session_id: str, *, slice_rows: int = SLICE_ROWS
-) -> Mapping[str, int]:
-    """Remove the rows of a marked session, its own row last; how many, by table.
+) -> Iterator[Mapping[str, int]]:
+    """Remove the rows of a marked session, a slice a step, its own row last.
 
     The lease row stays, see `Lease` in `memory.models`.
     """
-    counts: Counter[str] = Counter()
     for table, key in _KEYS.items():
-        noun = table.removeprefix("lambo_")
-        counts[noun] = 0
-        while True:
+        removed = slice_rows
+        while removed == slice_rows:
             with writing(alias) as cursor:
                 removed = delete_slice(
                     cursor, table, key, "session_id = %s", [session_id], slice_rows
                 )
-            counts[noun] += removed
-            if removed < slice_rows:
-                break
+            yield {table.removeprefix("lambo_"): removed}
     with writing(alias) as cursor:
         cursor.execute(
             "DELETE FROM lambo_session WHERE session_id = %s AND deleted_at IS NOT NULL",
             [session_id],
         )
-        counts["session"] = cursor.rowcount
-    return dict(counts)
+        removed = cursor.rowcount
+    yield {"session": removed}
 
 
 def delete_slice(

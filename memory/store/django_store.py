@@ -9,7 +9,7 @@ writer. What a mutation, a lease or a session looks like in SQL is the business 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from django.db import connections
@@ -199,20 +199,21 @@ class DjangoStore:
         with writing(self._writer()) as cursor:
             cursor.execute(_PUT_DEAD_LETTER, codecs.dead_letter_row(letter))
 
-    def delete_session(self, session_id: str, *, node_id: str, token: int) -> Mapping[str, int]:
+    def delete_session(
+        self, session_id: str, *, node_id: str, token: int
+    ) -> Iterator[Mapping[str, int]]:
         alias = self._writer()
         with writing(alias) as cursor:
             deletion.mark_deleted(cursor, self._dialect(), session_id, node_id=node_id, token=token)
-        return deletion.remove_marked(alias, session_id)
+        yield {}
+        yield from deletion.remove_marked(alias, session_id)
 
-    def finish_deletions(self) -> Sequence[str]:
-        """Remove what deletions cut short by a crash have left; returns those sessions."""
+    def finish_deletions(self) -> Iterator[Mapping[str, int]]:
         alias = self._writer()
         with writing(alias) as cursor:
             session_ids = deletion.marked_sessions(cursor)
         for session_id in session_ids:
-            deletion.remove_marked(alias, session_id)
-        return session_ids
+            yield from deletion.remove_marked(alias, session_id)
 
     def close(self) -> None:
         """Close the calling thread's connections; called last by the writing thread."""
@@ -246,7 +247,8 @@ class DjangoStore:
         with writing(alias) as cursor:
             is_marked = session_id in deletion.marked_sessions(cursor)
         if is_marked:
-            deletion.remove_marked(alias, session_id)
+            for _ in deletion.remove_marked(alias, session_id):
+                pass
 
 
 def _create_session(

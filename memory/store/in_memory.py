@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -270,7 +270,15 @@ class InMemoryStore:
             if (letter.session_id, letter.position, letter.created_at) not in known:
                 self._letters.append(letter)
 
-    def delete_session(self, session_id: str, *, node_id: str, token: int) -> Mapping[str, int]:
+    def delete_session(
+        self, session_id: str, *, node_id: str, token: int
+    ) -> Iterator[Mapping[str, int]]:
+        yield self._remove_session(session_id, node_id, token)
+
+    def finish_deletions(self) -> Iterator[Mapping[str, int]]:
+        return iter(())  # nothing of it outlives the process
+
+    def _remove_session(self, session_id: str, node_id: str, token: int) -> Mapping[str, int]:
         with self._lock:
             if session_id not in self._sessions:
                 raise StoreRejected("there is no such session to delete")

@@ -26,7 +26,7 @@ WRITES = 2 * CLIENTS_EACH * UNIQUE + IDENTICAL
 Derive = Callable[[str], Awaitable[str]]
 """Writes one concept; returns "" or what was answered instead of success."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ LIMIT_BYTES = 32_768
 DISK_BYTES = 4_000_000
 BLOCK_BYTES = 4_096
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 class Disk(Protocol):

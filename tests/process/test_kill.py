@@ -38,7 +38,7 @@ ENDING = {"session_closed", "outcome_unknown", "store_unavailable"}
 
 T = TypeVar("T")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + 30 * ROUNDS)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + 60 * ROUNDS)]
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
-import signal
 import socket
 import subprocess
 from collections.abc import Callable
@@ -70,16 +67,6 @@ def test_second_server_on_a_folder_is_refused_and_names_the_holder(tmp_path: Pat
         assert client.stats(SESSION)["concept_count"] == 2
         assert count(first.data_dir, "concept", SESSION) == 2
         assert first.stop().code == 0
-
-
-def test_folder_can_be_served_again_when_its_server_has_stopped(tmp_path: Path) -> None:
-    with serving(tmp_path) as first, HttpClient(first.url) as client:
-        assert client.derive(SESSION, "of the first server").status == 200
-        stopped = first.stop()
-        assert (stopped.code, stopped.says_all_committed) == (0, True)
-        assert read_runtime(first.data_dir) is None
-    with serving(tmp_path) as second, HttpClient(second.url) as client:
-        assert client.find(SESSION, "of the first server")
 
 
 def test_port_in_use_is_named_and_the_folder_is_left_free(tmp_path: Path) -> None:
@@ -150,19 +137,3 @@ def test_absurd_setting_in_the_file_is_named(tmp_path: Path, written: str, named
     assert named in run.stderr
     assert str(tmp_path / "lambo.toml") in run.stderr
     assert not (tmp_path / "data").exists()
-
-
-def test_copy_of_a_folder_is_served_beside_the_original(tmp_path: Path) -> None:
-    """A restored backup is a folder of its own; only the lock decides who holds what."""
-    with serving(tmp_path) as first, HttpClient(first.url) as client:
-        assert client.derive(SESSION, "in both folders").status == 200
-        first.stop()
-    other = tmp_path / "other"
-    shutil.copytree(tmp_path / "data", other / "data")
-    with serving(tmp_path) as first, serving(other) as second:
-        with HttpClient(first.url) as one, HttpClient(second.url) as two:
-            assert one.find(SESSION, "in both folders")
-            assert two.find(SESSION, "in both folders")
-        os.kill(second.pid, signal.SIGTERM)
-        second.process.wait()
-        assert first.is_answering()

@@ -42,6 +42,7 @@ ACKNOWLEDGED = re.compile(rb"^HTTP/1\.1 200 .*\r\nidempotency-key: ([^\r]+)\r\n"
 NO_TRACE = find_reason_not_to_trace()
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(300),
     pytest.mark.skipif(NO_TRACE is not None, reason=NO_TRACE or "traced"),
 ]
 
