@@ -14,6 +14,7 @@ import asyncio
 import logging
 from io import BytesIO
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
@@ -29,7 +30,7 @@ from lambo_site.errors import (
 )
 from lambo_site.middleware import find_refusal
 from mcp_bridge.http_app import read_body
-from memory.engine.errors import LamboError, OutcomeUnknown
+from memory.engine.errors import InvalidArgument, LamboError, OutcomeUnknown
 from memory.engine.limits import BODY_BYTES
 
 logger = logging.getLogger("lambo.http")
@@ -41,18 +42,17 @@ class ApiDoor(ASGIHandler):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if await refuse_stranger(scope, send):
             return
-        try:
-            body = await read_body(scope, receive, BODY_BYTES)
-        except LamboError as refusal:
-            await _send(error_response(refusal), scope, send)
-            return
-        if body is not None:  # otherwise the caller left before the end of the body
+        body = await read_or_refuse(scope, receive, send)
+        if body is not None:
             await _send(await self._respond(scope, body), scope, send)
 
     async def _respond(self, scope: Any, body: bytes) -> HttpResponseBase:
         set_script_prefix("/")
         set_urlconf(settings.ROOT_URLCONF)
-        request = ASGIRequest(scope, BytesIO(body))
+        try:
+            request = _make_request(scope, body)
+        except UnicodeDecodeError:
+            return error_response(InvalidArgument("address", "the address is not UTF-8"))
         try:
             # What `get_response_async` calls; that would log every refusal on a thread of its own.
             response = await self._middleware_chain(request)  # type: ignore[attr-defined]
@@ -63,6 +63,14 @@ class ApiDoor(ASGIHandler):
         except Exception:  # noqa: BLE001 - the edge of a request; logged with its traceback
             return internal_error(request)
         return _as_json(response, request)
+
+
+def _make_request(scope: Any, body: bytes) -> ASGIRequest:
+    """The request. Raises `UnicodeDecodeError` for an address that is no text."""
+    if "\ufffd" in scope["path"]:
+        # Servers put this mark in place of what they cannot read: two names would become one.
+        unquote_to_bytes(scope.get("raw_path") or b"").decode()
+    return ASGIRequest(scope, BytesIO(body))
 
 
 def _unfinished(request: HttpRequest) -> OutcomeUnknown:
@@ -93,6 +101,15 @@ def _as_json(response: HttpResponseBase, request: HttpRequest) -> HttpResponseBa
             return refusal
     logger.error("%s %s: status %d", request.method, request.path, response.status_code)
     return error_response(LamboError("internal error (the detail was logged on the server)"))
+
+
+async def read_or_refuse(scope: Any, receive: Any, send: Any) -> bytes | None:
+    """The whole body; None when it was too large, which is answered, or its sender has left."""
+    try:
+        return await read_body(scope, receive, BODY_BYTES)
+    except LamboError as refusal:
+        await _send(error_response(refusal), scope, send)
+        return None
 
 
 async def refuse_stranger(scope: Any, send: Any) -> bool:

@@ -25,11 +25,13 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lambo_site.settings")
 django.setup(set_prefix=False)
 
-from lambo_site.api_door import ApiDoor, refuse_stranger  # noqa: E402  # models come after set-up
+# Models come after the set-up.
+from lambo_site.api_door import ApiDoor, read_or_refuse, refuse_stranger  # noqa: E402
 from lambo_site.wiring import build_host  # noqa: E402
 from mcp_bridge.http_app import McpHttpApp  # noqa: E402
 from mcp_bridge.tools import CallContext, ToolReply, tool_specs  # noqa: E402
 from memory import runtime  # noqa: E402
+from memory.service.collector import keep_collections_short  # noqa: E402
 from memory.service.loop_lag import LoopLag  # noqa: E402
 from memory.verbs import VERBS, Origin, carry_out  # noqa: E402
 from memory.version import VERSION  # noqa: E402
@@ -89,9 +91,21 @@ class Application:
             elif self._mcp.serves(path):
                 await self._mcp(scope, receive, send)
             else:
-                await self._pages(scope, receive, send)
+                await self._show_page(scope, receive, send)
         finally:
             runtime.activity.end()
+
+    async def _show_page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Django as it is, but for the body: bounded while it is read, like every other."""
+        body = await read_or_refuse(scope, receive, send)
+        if body is None:
+            return
+        whole: list[Any] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_whole() -> Any:
+            return whole.pop() if whole else await receive()
+
+        await self._pages(scope, receive_whole, send)
 
     async def _sign_of_life(self, scope: Scope, send: Send) -> None:
         """`/healthz`: the process serves. `/readyz`: a write would be acknowledged now.
@@ -146,6 +160,7 @@ class Application:
         held = runtime.get_held_folder()
         self._node_id = held.node_id
         host = build_host(settings.PROCESS, node_id=held.node_id)
+        keep_collections_short()
         await host.start()
         watching = asyncio.create_task(self._lag.watch())
         try:

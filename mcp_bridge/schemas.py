@@ -22,9 +22,9 @@ NESTING_MAX: Final = 16
 
 # A text's maxLength counts characters and our rule counts bytes, of which there are never fewer:
 # what is over the published bound is over the rule's too.
-_NOISE: Final = frozenset({"title", "$defs", "examples", "discriminator", "minLength"})
+_NOISE: Final = frozenset({"title", "$defs", "examples", "discriminator"})
 _OUTPUT_NOISE: Final = _NOISE | {
-    "maxLength", "required", "description", "default", "format", "pattern", "minimum", "maximum",
+    "minLength", "maxLength", "required", "description", "default", "format", "pattern", "minimum", "maximum",
     "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems",
 }  # fmt: skip
 

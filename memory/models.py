@@ -6,7 +6,7 @@ Rules that hold for every table:
 - `session_id` is the session's name, and every statement of ours names it;
 - there are no foreign keys. Rows of one session are written by one process from a log whose order
   makes dangling rows impossible, and each constraint would cost a look-up per inserted row. What a
-  foreign hand breaks all the same is set aside when the session is loaded;
+  foreign hand breaks all the same is set aside when the session is loaded, in a table for it;
 - every constraint and index is named by hand, so that all engines and error messages agree.
 
 The same list, for people who write plain SQL, is `docs/schema.md`; a test compares the two.
@@ -299,3 +299,28 @@ class DeadLetter(models.Model):
 
     def __str__(self) -> str:
         return f"{self.session_id} at {self.position}: {self.error}"
+
+
+class SetAside(models.Model):
+    """A row as it was before it was taken out of its table or mended: no load could use it.
+
+    Where it stood it might still hold a key under a unique index, and have every write of that key
+    refused. `row_id` and `row_json` show what is no text (bytes, infinity) as Python writes it.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    session_id = models.TextField()
+    table_name = models.TextField()
+    row_id = models.TextField()
+    row_json = models.TextField()
+    reason = models.TextField()
+    set_aside_at = MicrosField()
+
+    class Meta:
+        db_table = "lambo_set_aside"
+        indexes = [
+            models.Index(fields=["session_id"], name="lambo_set_aside_session"),
+        ]
+
+    def __str__(self) -> str:
+        return self.reason

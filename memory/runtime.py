@@ -1,8 +1,10 @@
-"""What this process serves with: the one host, and who may act as an operator.
+"""What this process serves with: the one host, its folder, its operator, its use and its end.
 
-Set once by the composition root and the command that serves, read by every surface. Holds nothing
-else: no settings, no sessions. There is no host before the server has started and none while it
-stops; asking for it then is answered like any other refusal.
+Set once by the composition root and the command that serves, read by every surface: they meet here
+because neither may import the other. Holds no settings and no sessions.
+
+Invariant: there is no host before the server has started and none while it stops; asking for it
+then is answered like any other refusal.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class RandomIds:
 
     def next_id(self) -> NodeId:
         """A random UUID (version 4)."""
-        return _uuid_text(int.from_bytes(os.urandom(16)), version=4)
+        return _uuid_text(int.from_bytes(_drawn.pop_16()), version=4)
 
     def next_ordered_id(self, now: Micros) -> NodeId:
         """A UUID (version 7) that sorts after every earlier one, also when `now` stands or falls.
@@ -50,6 +50,35 @@ class RandomIds:
         millisecond_part, counter = divmod(ticks, 1 << _COUNTER_BITS)
         bits = (millisecond_part << 80) | (counter << 64) | int.from_bytes(os.urandom(8))
         return _uuid_text(bits, version=7)
+
+
+class _Drawn:
+    """Random bytes, drawn many at once.
+
+    Asking the system lets other threads run, and each of them may keep Python's lock for a while: a
+    write would wait five times for its five ids.
+    """
+
+    _DRAWN_BYTES: Final = 4_096
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+
+    def pop_16(self) -> bytes:
+        while True:
+            try:
+                return self._chunks.pop()  # one step, so no two threads get the same
+            except IndexError:
+                drawn = os.urandom(self._DRAWN_BYTES)
+                self._chunks += [drawn[at : at + 16] for at in range(0, len(drawn), 16)]
+
+    def forget(self) -> None:
+        self._chunks.clear()
+
+
+_drawn: Final = _Drawn()
+# A forked child would hand out the ids of its parent again.
+os.register_at_fork(after_in_child=_drawn.forget)
 
 
 def _uuid_text(bits: int, *, version: int) -> NodeId:

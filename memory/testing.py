@@ -243,6 +243,16 @@ class FaultyStore:
     def load_session(self, session_id: str) -> LoadedSession | None:
         return self._call("load_session", lambda: self._inner.load_session(session_id))
 
+    def put_aside(self, loaded: LoadedSession, *, node_id: str, token: int, at: Micros) -> int:
+        return self._call(
+            "put_aside",
+            lambda: self._inner.put_aside(loaded, node_id=node_id, token=token, at=at),
+            {loaded.snapshot.session_id: token},
+        )
+
+    def count_set_aside(self, session_id: str) -> int:
+        return self._call("count_set_aside", lambda: self._inner.count_set_aside(session_id))
+
     def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
         return self._call(
             "find_receipt", lambda: self._inner.find_receipt(session_id, agent_id, key)

@@ -188,7 +188,8 @@ def _address(url: str) -> tuple[str, int]:
 def server_environment(folder: Path, **variables: str) -> dict[str, str]:
     """What a server of this test is told; no `lambo.toml` of the machine is read."""
     config = folder / "lambo.toml"
-    config.touch()
+    if "LAMBO_CONFIG" not in variables:
+        config.touch()
     named = {"LAMBO_DATA_DIR": str(folder / "data"), "LAMBO_CONFIG": str(config), **variables}
     return child_environment(named)
 
@@ -222,8 +223,7 @@ def _start(folder: Path, under: Sequence[str], variables: Mapping[str, str]) -> 
                 stdout=log,
                 stderr=log,
             )
-        data_dir = Path(variables.get("LAMBO_DATA_DIR", folder / "data"))
-        running = RunningServer(process, f"http://127.0.0.1:{port}", data_dir, log_path)
+        running = RunningServer(process, f"http://127.0.0.1:{port}", folder / "data", log_path)
         try:
             eventually(
                 lambda at=running: at.is_answering() or at.process.poll() is not None,  # type: ignore[misc]

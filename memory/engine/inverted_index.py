@@ -26,6 +26,8 @@ B: Final = 0.75  # how much a long document is held against itself
 
 # A slot whose document was removed keeps its postings until the next compaction.
 _DEAD: Final = -1
+# Documents numbered at once by `bulk_load`: few enough to let other threads run in between.
+_DOCUMENTS_PER_SLICE: Final = 1_000
 
 
 class _Columns:
@@ -136,14 +138,15 @@ class InvertedIndex:
             raise ValueError("bulk_load needs one document for each distinct row")
         for row in rows:
             self._check_new_row(row)
-        for term in dict.fromkeys(chain.from_iterable(documents)):
-            if term not in self._term_ids:
-                self._term_ids[term] = len(self._term_ids)
-
         # Every token as one number, document major, so that one sort counts all the repeats.
         lengths = np.fromiter(map(len, documents), dtype=np.int64, count=len(documents))
-        token_ids = map(self._term_ids.__getitem__, chain.from_iterable(documents))
-        flat = np.fromiter(token_ids, dtype=np.int64, count=int(lengths.sum()))
+        slices = range(0, len(documents), _DOCUMENTS_PER_SLICE)
+        flat = np.concatenate(
+            [
+                np.zeros(0, dtype=np.int64),
+                *(self._numbered(documents[at : at + _DOCUMENTS_PER_SLICE]) for at in slices),
+            ]
+        )
         width = max(1, len(self._term_ids))
         owners = np.repeat(np.arange(len(documents)), lengths)
         entries, counts = np.unique(owners * width + flat, return_counts=True)
@@ -157,6 +160,14 @@ class InvertedIndex:
             terms=np.concatenate([old_terms, terms]),
             counts=np.concatenate([old_counts, counts]),
         )
+
+    def _numbered(self, documents: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+        """The term id of every token, one document after the other; new terms get the next ids."""
+        tokens = list(chain.from_iterable(documents))
+        for term in dict.fromkeys(tokens):
+            if term not in self._term_ids:
+                self._term_ids[term] = len(self._term_ids)
+        return np.fromiter(map(self._term_ids.__getitem__, tokens), np.int64, count=len(tokens))
 
     def _check_new_row(self, row: int) -> None:
         if row < 0 or row in self._slot_of:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from memory.engine.mutations import Call, Group, Receipt
 from memory.engine.times import Micros
-from memory.engine.types import NodeId, Snapshot
+from memory.engine.types import Edge, Interaction, NodeId, Snapshot
 
 
 class Clock(Protocol):
@@ -110,14 +110,29 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """A stored row that a load could not use as it stands (a foreign hand), told in a sentence.
+
+    `table` and `row_id` name it; the id is whatever is stored there. For a column of the session's
+    own row the id is the column's name. It is None where a row was missing.
+    """
+
+    sentence: str
+    table: str
+    row_id: Any
+    instead: Interaction | Edge | None = None
+    """What the snapshot holds in its place: a re-joined interaction, a Temporal edge put in."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedSession:
     """A session as stored. `receipt_digests` maps (agent, key) to (verb + body) digests."""
 
     snapshot: Snapshot
     position: int
     receipt_digests: Mapping[tuple[str, str], str]
-    set_aside: tuple[str, ...] = ()
-    """Rows that could not be used, one sentence each (a foreign hand; reported, never dropped)."""
+    set_aside: tuple[SetAside, ...] = ()
+    """Rows that could not be used; still where they were, until `put_aside` moves them."""
 
 
 class GraphStore(Protocol):
@@ -167,6 +182,19 @@ class GraphStore(Protocol):
 
     def load_session(self, session_id: str) -> LoadedSession | None:
         """Everything of a session, or None if it does not exist."""
+
+    def put_aside(self, loaded: LoadedSession, *, node_id: str, token: int, at: Micros) -> int:
+        """Store what a load made of the rows it could not use, in one transaction.
+
+        They are moved to where they block nothing; re-joined interactions and the edges that were
+        put in are written, and the next load has nothing to report. Of an interaction that is
+        written over a copy is kept. Only `loaded.set_aside` says what is done, so the snapshot may
+        be emptied. Returns how many rows were kept aside. Raises `StoreRejected` if the session is
+        not ours or was written since.
+        """
+
+    def count_set_aside(self, session_id: str) -> int:
+        """How many rows of a session are kept aside."""
 
     def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
         """A committed receipt."""

@@ -10,13 +10,12 @@ Cycles are no reason to refuse: whatever the public calls accept can be closed a
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import numpy as np
 
+from memory.engine.collection import collection_paused
 from memory.engine.columns import Array
 from memory.engine.edge_table import pack_key
 from memory.engine.errors import InvalidSnapshot
@@ -70,22 +69,6 @@ def load_snapshot(snapshot: Snapshot) -> Graph:
     """Build the graph. Raises `InvalidSnapshot` naming the first record that breaks a rule."""
     with collection_paused():
         return _load(snapshot)
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Keep Python's cycle collector off while hundreds of thousands of records are built.
-
-    None of them can be part of a cycle, and the collector would walk over all of them again and
-    again. Safe when pauses overlap, in any order: each puts back only what it found.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _load(snapshot: Snapshot) -> Graph:

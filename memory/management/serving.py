@@ -36,6 +36,9 @@ WATCHDOG_SECONDS: Final = STOP_SECONDS - 0.5
 KEEP_ALIVE_SECONDS: Final = 75
 """Idle connections; longer than clients keep theirs, so that the client is who closes."""
 BACKLOG: Final = 1_024
+SWITCH_SECONDS: Final = 0.001
+"""How long a busy thread keeps Python's lock from one that waits for it. The default of 5 ms lets a
+session that is being opened hold up every call, and every call the committer."""
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
@@ -101,6 +104,7 @@ def serve_until_told(
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=TRANSPORT_STOP_SECONDS,
     )
+    sys.setswitchinterval(SWITCH_SECONDS)
     server = _Server(config, on_listening=on_listening, idle_minutes=idle_minutes)
     try:
         server.run(sockets=[listener])

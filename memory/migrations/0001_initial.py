@@ -311,4 +311,22 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="SetAside",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("session_id", models.TextField()),
+                ("table_name", models.TextField()),
+                ("row_id", models.TextField()),
+                ("row_json", models.TextField()),
+                ("reason", models.TextField()),
+                ("set_aside_at", memory.fields.MicrosField()),
+            ],
+            options={
+                "db_table": "lambo_set_aside",
+                "indexes": [
+                    models.Index(fields=["session_id"], name="lambo_set_aside_session")
+                ],
+            },
+        ),
     ]

@@ -12,7 +12,7 @@ import gc
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -57,6 +57,7 @@ T = TypeVar("T")
 
 RETENTION_INTERVAL_SECONDS = 3_600.0
 SESSIONS_PER_PAGE = 200
+RECORDS_PER_SLICE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,6 @@ class _Open:
     memory: Memory
     lease: Lease
     confirmed_at: float  # monotonic seconds
-    set_aside: tuple[str, ...]
 
 
 class SessionHost:
@@ -297,8 +297,7 @@ class SessionHost:
         await self._make_room()
         lease = await self._acquire(session_id, create)
         loaded, graph = await self._load(session_id)
-        for sentence in loaded.set_aside:
-            log.error("session %r: %s", session_id, sentence)
+        await self._put_aside(loaded, lease.token)
         lease = Lease(session_id, lease.node_id, lease.token, loaded.position)
         incarnation = await self._attach(lease)
         memory = Memory(
@@ -312,7 +311,7 @@ class SessionHost:
             clock=self._clock,
             ids=self._ids,
         )
-        entry = _Open(memory, lease, self._clock.monotonic(), loaded.set_aside)
+        entry = _Open(memory, lease, self._clock.monotonic())
         self._open[session_id] = entry
         self._routes[incarnation] = memory
         # What was loaded lives as long as the session: no collection need walk it again.
@@ -346,12 +345,43 @@ class SessionHost:
     async def _load(self, session_id: str) -> tuple[LoadedSession, Graph]:
         def load() -> tuple[LoadedSession, Graph] | None:
             loaded = self._store.load_session(session_id)
-            return None if loaded is None else (loaded, load_snapshot(loaded.snapshot))
+            if loaded is None:
+                return None
+            graph = load_snapshot(loaded.snapshot)
+            records = [*loaded.snapshot.concepts, *loaded.snapshot.edges]
+            emptied = loaded.snapshot._replace(concepts=(), edges=())
+            loaded = replace(loaded, snapshot=emptied)
+            # Freed all at once, half a million records would keep every other thread out.
+            while records:
+                del records[-RECORDS_PER_SLICE:]
+            return loaded, graph
 
         result = await self._read(load, "the session")
         if result is None:
             raise _not_found(session_id)
         return result
+
+    async def _put_aside(self, loaded: LoadedSession, token: int) -> None:
+        """Report the rows that a load could not use, and take them out of the way of writes."""
+        if not loaded.set_aside:
+            return
+        session_id = loaded.snapshot.session_id
+        for item in loaded.set_aside:
+            log.error("session %r: %s", session_id, item.sentence)
+        job = partial(
+            self._store.put_aside,
+            loaded,
+            node_id=self._node_id,
+            token=token,
+            at=self._clock.now(),
+        )
+        try:
+            count = await self._on_committer(job, "the rows set aside")
+        except StoreUnavailable:
+            # The session is whole without them; the next load finds them again.
+            log.warning("session %r: its unusable rows stay where they are", session_id)
+        else:
+            log.warning("session %r: %d rows moved to lambo_set_aside", session_id, count)
 
     async def _make_room(self) -> None:
         """Put the least recently used sessions away until one more fits."""
@@ -530,6 +560,7 @@ class SessionHost:
                 log.error("session %r cannot be reloaded yet: %s", session_id, error)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, self._config.retry_max_seconds)
+        await self._put_aside(loaded, entry.lease.token)
         lease = Lease(session_id, self._node_id, entry.lease.token, loaded.position)
         incarnation = await self._attach(lease)
         self._drop_routes(memory)

@@ -53,7 +53,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table whose rows are records of one type. `columns` leave out the session's name."""
+    """A table whose rows are records of one type.
+
+    `columns` leave out the session's name. The first one tells the rows of a session apart.
+    """
 
     name: str
     noun: str
@@ -105,6 +108,11 @@ TRANSITIONS: Final = Table(
 SYNONYMS: Final = Table(
     "lambo_synonym", "Synonym", ("source_key", "canonical_key"), (Kind.TEXT, Kind.TEXT)
 )
+
+TABLES: Final = {
+    table.name: table
+    for table in (INTERACTIONS, CONCEPTS, EDGES, RESERVATIONS, TRANSITIONS, SYNONYMS)
+}
 
 CONCEPT_TYPES: Final = {str(member): member for member in ConceptType}
 STATUSES: Final = {str(member): member for member in Status}

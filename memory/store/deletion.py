@@ -31,6 +31,7 @@ _KEYS: Final = {
     "lambo_audit_event": "id",
     "lambo_receipt": "session_id, agent_id, key",
     "lambo_dead_letter": "id",
+    "lambo_set_aside": "id",
 }
 
 

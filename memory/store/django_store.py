@@ -27,7 +27,7 @@ from memory.engine.ports import (
     StoreRejected,
 )
 from memory.engine.times import Micros
-from memory.store import codecs, deletion, leases
+from memory.store import aside, codecs, deletion, leases
 from memory.store.dialects import Dialect, dialect_for
 from memory.store.loading import Reading, read_session
 from memory.store.transactions import reading, writing
@@ -44,9 +44,9 @@ _PUT_DEAD_LETTER: Final = (
 class DjangoStore:
     """All sessions of one database, durable.
 
-    Methods that write (leases, `commit`, deletions, `prune_receipts`, `put_dead_letter`) and
-    `read_positions` must be called by one thread; the others by any. All of them block. Errors are
-    `StoreTransient` and `StoreRejected`, as the port says.
+    Methods that write (leases, `commit`, deletions, `prune_receipts`, `put_dead_letter`,
+    `put_aside`) and `read_positions` must be called by one thread; the others by any. All of them
+    block. Errors are `StoreTransient` and `StoreRejected`, as the port says.
     """
 
     def __init__(self, writer_alias: str = "memory", reader_alias: str = "memory_ro") -> None:
@@ -162,10 +162,14 @@ class DjangoStore:
             return None if row is None else codecs.receipt_from(row)
 
     def count_dead_letters(self, session_id: str) -> int:
+        return self._count("lambo_dead_letter", session_id)
+
+    def count_set_aside(self, session_id: str) -> int:
+        return self._count("lambo_set_aside", session_id)
+
+    def _count(self, table: str, session_id: str) -> int:
         with reading(self._reader_alias) as cursor:
-            cursor.execute(
-                "SELECT count(*) FROM lambo_dead_letter WHERE session_id = %s", [session_id]
-            )
+            cursor.execute(f"SELECT count(*) FROM {table} WHERE session_id = %s", [session_id])
             (count,) = cursor.fetchone()
             return int(count)
 
@@ -198,6 +202,16 @@ class DjangoStore:
     def put_dead_letter(self, letter: DeadLetter) -> None:
         with writing(self._writer()) as cursor:
             cursor.execute(_PUT_DEAD_LETTER, codecs.dead_letter_row(letter))
+
+    def put_aside(self, loaded: LoadedSession, *, node_id: str, token: int, at: Micros) -> int:
+        alias, dialect = self._writer(), self._dialect()
+        try:
+            with writing(alias) as cursor:
+                # Some text of these rows may not be UTF-8.
+                dialect.decode_leniently(cursor.connection)
+                return aside.put_aside(cursor, dialect, loaded, node_id=node_id, token=token, at=at)
+        finally:
+            connections[alias].close()  # the change would stay with it
 
     def delete_session(
         self, session_id: str, *, node_id: str, token: int

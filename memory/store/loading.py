@@ -10,18 +10,17 @@ Reading takes no lock and needs no lease. The caller gives one cursor inside one
 
 from __future__ import annotations
 
-import gc
 import json
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, TypeVar, cast
 
 from django.db.backends.utils import CursorWrapper
 
-from memory.engine.ports import LoadedSession
+from memory.engine.collection import collection_paused
+from memory.engine.ports import LoadedSession, SetAside
 from memory.engine.times import Micros
 from memory.engine.types import (
     Concept,
@@ -43,6 +42,7 @@ _CHUNK_ROWS: Final = 400
 """Rows converted at once: few enough to stay in the processor's cache, which halves the time."""
 
 _Record = TypeVar("_Record")
+_Keyed = TypeVar("_Keyed", Concept, Edge)
 
 
 @dataclass(slots=True)
@@ -53,7 +53,11 @@ class Reading:
     dialect: Dialect
     session_id: str
     is_lenient: bool = False
-    faults: list[str] = field(default_factory=list)
+    faults: list[SetAside] = field(default_factory=list)
+
+    def report_column(self, column: str, sentence: str) -> None:
+        """Set a column of the session's own row aside."""
+        self.faults.append(SetAside(sentence, "lambo_session", column))
 
 
 def read_session(reading: Reading) -> LoadedSession | None:
@@ -69,7 +73,7 @@ def read_session(reading: Reading) -> LoadedSession | None:
     if row is None:
         return None
     created_at, closed_at, goal_text, position = row
-    with _collection_paused():
+    with collection_paused():
         snapshot = _read_snapshot(reading)
     return LoadedSession(
         snapshot._replace(
@@ -115,8 +119,8 @@ def _read_snapshot(reading: Reading) -> Snapshot:
         created_at=0,
         root_goal=None,
         interactions=tuple(interactions),
-        concepts=tuple(sorted(concepts, key=by_id)),
-        edges=tuple(sorted(edges, key=by_id)),
+        concepts=_by_id(concepts),
+        edges=_by_id(edges),
         synonyms=tuple(sorted(_read(reading, codecs.SYNONYMS, _synonyms))),
         reservations=tuple(sorted(reservations, key=by_id)),
         transitions=tuple(
@@ -128,10 +132,26 @@ def _read_snapshot(reading: Reading) -> Snapshot:
     )
 
 
+def _by_id(records: Sequence[_Keyed]) -> tuple[_Keyed, ...]:
+    """The records in order of their ids, which come first in them and start at random.
+
+    One call of `sorted` on half a million would keep every other thread out until it is done; many
+    small ones take turns, and take no longer.
+    """
+    buckets: dict[str, list[_Keyed]] = defaultdict(list)
+    for record in records:
+        buckets[record[0][:2]].append(record)
+    first = itemgetter(0)
+    return tuple(
+        record for start in sorted(buckets) for record in sorted(buckets[start], key=first)
+    )
+
+
 def _instant(reading: Reading, column: str, value: Any) -> Micros | None:
     if is_sound(Kind.MICROS_OR_NULL, value):
         return cast(Micros | None, value)
-    reading.faults.append(f"The session's {column} was set aside: {shown(value)} is no instant.")
+    sentence = f"The session's {column} was set aside: {shown(value)} is no instant."
+    reading.report_column(column, sentence)
     return None
 
 
@@ -141,7 +161,8 @@ def _goal(reading: Reading, text: Any) -> Json:
     try:
         return json.loads(text)
     except (ValueError, TypeError):
-        reading.faults.append(f"The root goal was set aside: {shown(text)} is not JSON.")
+        sentence = f"The root goal was set aside: {shown(text)} is not JSON."
+        reading.report_column("root_goal", sentence)
         return None
 
 
@@ -188,7 +209,7 @@ def _read(
             if fault is None:
                 records += build([row])
             else:
-                reading.faults.append(set_aside(table.noun, row[0], fault))
+                reading.faults.append(set_aside(table, row[0], fault))
     return records
 
 
@@ -323,32 +344,3 @@ def _transitions(rows: Sequence[Row]) -> list[Transition]:
 
 def _synonyms(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(source_key, canonical_key) for source_key, canonical_key in rows]
-
-
-# -- the collector -----------------------------------------------------------------------------
-
-_pause_lock: Final = threading.Lock()
-_pauses = 0
-_was_enabled = False
-
-
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Keep Python's cycle collector off while hundreds of thousands of records are built.
-
-    None of them can be part of a cycle, and the collector would walk over all of them again and
-    again: a third of the loading time. Loads may overlap; the last one turns it on again.
-    """
-    global _pauses, _was_enabled
-    with _pause_lock:
-        if _pauses == 0:
-            _was_enabled = gc.isenabled()
-            gc.disable()
-        _pauses += 1
-    try:
-        yield
-    finally:
-        with _pause_lock:
-            _pauses -= 1
-            if _pauses == 0 and _was_enabled:
-                gc.enable()

@@ -1,7 +1,7 @@
 """What a stored graph must satisfy before it may be used, row by row. Pure: records in, faults out.
 
-A fault is one sentence about one row, for a person; the row stays in the store. Nothing here raises
-on bad data and nothing is dropped without its sentence.
+A fault is one sentence about one row, for a person; nothing here raises on bad data and nothing is
+dropped without its sentence. What becomes of the rows themselves is `GraphStore.put_aside`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from memory.engine.ports import SetAside
 from memory.engine.times import Micros
 from memory.engine.types import Concept, ConceptType, Edge, EdgeType, Interaction, Reservation
+from memory.store import codecs
+from memory.store.codecs import Table
 
 _SHOWN_CHARACTERS: Final = 60
 FROM_INTERACTION: Final = frozenset({EdgeType.TEMPORAL, EdgeType.DERIVES})
@@ -24,9 +27,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
-def set_aside(noun: str, row_id: Any, reason: str) -> str:
-    """The sentence for one row that cannot be used."""
-    return f"{noun} {shown(row_id)} was set aside: {reason}."
+def set_aside(table: Table, row_id: Any, reason: str) -> SetAside:
+    """One row that cannot be used, and why."""
+    sentence = f"{table.noun} {shown(row_id)} was set aside: {reason}."
+    return SetAside(sentence, table.name, row_id)
 
 
 def edge_fault(edge: Edge, interactions: Collection[str], concepts: Collection[str]) -> str | None:
@@ -46,7 +50,7 @@ def _noun(is_interaction: bool) -> str:
 
 def sound_graph(
     interactions: Collection[str], concepts: Sequence[Concept], edges: Sequence[Edge]
-) -> tuple[list[Concept], list[Edge], list[str]]:
+) -> tuple[list[Concept], list[Edge], list[SetAside]]:
     """Concepts with an origin, a Derives edge and a key of their own; and the edges that remain.
 
     `edges` must have passed `edge_fault`. Linear; the usual case, no fault, copies nothing but two
@@ -54,7 +58,7 @@ def sound_graph(
     """
     derived = {edge.target for edge in edges if edge.edge_type is EdgeType.DERIVES}
     holder_by_key: dict[str, str] = {}
-    faults: list[str] = []
+    faults: list[SetAside] = []
     rejected: set[str] = set()
     for concept in concepts:
         fault = None
@@ -68,14 +72,15 @@ def sound_graph(
                 fault = f"its key {shown(concept.canonical_key)} belongs to concept {holder}"
         if fault is not None:
             rejected.add(concept.id)
-            faults.append(set_aside("Concept", concept.id, fault))
+            faults.append(set_aside(codecs.CONCEPTS, concept.id, fault))
     if not rejected:
         return list(concepts), list(edges), faults
     remaining = []
     for edge in edges:
         lost = edge.target if edge.target in rejected else edge.source
         if lost in rejected:
-            faults.append(set_aside("Edge", edge.id, f"its concept {lost} was set aside"))
+            reason = f"its concept {lost} was set aside"
+            faults.append(set_aside(codecs.EDGES, edge.id, reason))
         else:
             remaining.append(edge)
     return [concept for concept in concepts if concept.id not in rejected], remaining, faults
@@ -83,19 +88,22 @@ def sound_graph(
 
 def sound_reservations(
     reservations: Iterable[Reservation], nodes: Collection[str]
-) -> tuple[list[Reservation], list[str]]:
+) -> tuple[list[Reservation], list[SetAside]]:
     """The reservations of nodes that exist."""
     kept: list[Reservation] = []
-    faults: list[str] = []
+    faults: list[SetAside] = []
     for reservation in reservations:
         if reservation.node_id in nodes:
             kept.append(reservation)
         else:
-            faults.append(set_aside("Reservation", reservation.node_id, "its node is not stored"))
+            reason = "its node is not stored"
+            faults.append(set_aside(codecs.RESERVATIONS, reservation.node_id, reason))
     return kept, faults
 
 
-def in_chain_order(interactions: Sequence[Interaction]) -> tuple[list[Interaction], list[str]]:
+def in_chain_order(
+    interactions: Sequence[Interaction],
+) -> tuple[list[Interaction], list[SetAside]]:
     """The interactions along their chain, given in order of `created_at`.
 
     Where the chain is broken nothing is dropped, because every later write hangs on it: all are
@@ -107,15 +115,18 @@ def in_chain_order(interactions: Sequence[Interaction]) -> tuple[list[Interactio
     if followed is not None:
         return followed, []
     joined: list[Interaction] = []
-    faults: list[str] = []
+    faults: list[SetAside] = []
     previous: str | None = None
     for interaction in sorted(interactions, key=lambda item: (item.created_at, item.id)):
+        in_its_place = interaction._replace(previous_id=previous)
         if interaction.previous_id != previous:
-            faults.append(
+            sentence = (
                 f"Interaction {interaction.id} was joined to {shown(previous)}:"
                 f" the chain is broken at its predecessor {shown(interaction.previous_id)}."
             )
-        joined.append(interaction._replace(previous_id=previous))
+            table = codecs.INTERACTIONS.name
+            faults.append(SetAside(sentence, table, interaction.id, instead=in_its_place))
+        joined.append(in_its_place)
         previous = interaction.id
     return joined, faults
 
@@ -142,7 +153,7 @@ def _followed(interactions: Sequence[Interaction]) -> list[Interaction] | None:
 
 def edges_along_chain(
     interactions: Sequence[Interaction], edges: Sequence[Edge]
-) -> tuple[list[Edge], list[str]]:
+) -> tuple[list[Edge], list[SetAside]]:
     """The edges with exactly one Temporal edge for each step of the chain.
 
     A Temporal edge beside the chain is set aside. A missing one is put in: it says nothing that
@@ -153,19 +164,22 @@ def edges_along_chain(
     stored = [edge for edge in edges if edge.edge_type is EdgeType.TEMPORAL]
     if len(stored) == len(steps) and all((edge[1], edge[2]) in steps for edge in stored):
         return list(edges), []
-    faults: list[str] = []
+    faults: list[SetAside] = []
     kept: list[Edge] = []
     for edge in edges:
         if (
             edge.edge_type is EdgeType.TEMPORAL
             and steps.pop((edge.source, edge.target), None) is None
         ):
-            faults.append(set_aside("Edge", edge.id, "it is no step of the chain of interactions"))
+            reason = "it is no step of the chain of interactions"
+            faults.append(set_aside(codecs.EDGES, edge.id, reason))
         else:
             kept.append(edge)
     for (source, target), interaction in steps.items():
-        kept.append(_temporal(source, target, interaction.agent_id, interaction.created_at))
-        faults.append(f"Interaction {source} had no Temporal edge to {target}; one was put in.")
+        edge = _temporal(source, target, interaction.agent_id, interaction.created_at)
+        kept.append(edge)
+        sentence = f"Interaction {source} had no Temporal edge to {target}; one was put in."
+        faults.append(SetAside(sentence, codecs.EDGES.name, None, instead=edge))
     return kept, faults
 
 

@@ -83,6 +83,7 @@ SQLITE: Final = Dialect(
     is_text="typeof({}) = 'text'",
     is_integer="typeof({}) = 'integer'",
     is_real="typeof({}) = 'real'",
+    as_bytes="CAST({} AS BLOB)",
     judge=judge,
     is_undecodable=is_undecodable,
     decode_leniently=decode_leniently,

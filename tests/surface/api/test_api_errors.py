@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import httpx
@@ -141,6 +141,23 @@ async def test_session_name_at_its_limit_is_taken(api: Api) -> None:
     assert (await api.verb("derive", session="x" * 255)).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/sessions/%FF/stats", "/sessions/a%C3/stats"])
+async def test_address_that_is_no_text_is_refused(api: Api, path: str) -> None:
+    response = await api.client.get(f"{BASE}{path}")
+    assert response.status_code == 422
+    assert error_of(response)["field"] == "address"
+
+
+async def test_query_that_is_no_text_is_refused() -> None:
+    scope = scope_of("/sessions/s/stats", method="GET") | {"query_string": b"a=\xff"}
+    sent = await raw_call(scope, [{"type": "http.request", "body": b""}])
+    assert sent[0]["status"] == 422
+
+
+async def test_mark_that_stands_for_itself_is_a_name(api: Api) -> None:
+    assert (await api.verb("stats", session="%EF%BF%BD")).status_code == 200
+
+
 # -- who may come in ---------------------------------------------------------------------------
 
 
@@ -247,53 +264,48 @@ async def test_body_is_bounded_declared_or_in_chunks(
         assert error["maximum"] == BODY_BYTES
 
 
-async def test_endless_body_is_refused_while_it_is_read() -> None:
-    """Nothing may depend on the end of the body: this one has none."""
+def scope_of(path: str, *, method: str = "POST") -> dict[str, Any]:
+    """A request without a client library in between."""
+    return {
+        "type": "http",
+        "method": method,
+        "path": f"{BASE}{path}",
+        "raw_path": f"{BASE}{path}".encode(),
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"transfer-encoding", b"chunked")],
+    }
+
+
+async def raw_call(scope: dict[str, Any], messages: Iterable[Any]) -> list[Any]:
+    """Send messages to the application; gives what it sent back."""
     sent: list[Any] = []
-    pieces = 0
+    waiting = iter(messages)
 
     async def receive() -> Any:
-        nonlocal pieces
-        pieces += 1
-        return {"type": "http.request", "body": b" " * 65_536, "more_body": True}
+        return next(waiting)
 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    path = f"{BASE}/sessions/s/recall"
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1"), (b"transfer-encoding", b"chunked")],
-    }
     await application(scope, receive, send)
+    return sent
+
+
+@pytest.mark.parametrize("path", [f"{BASE}/sessions/s/recall", "/admin/login/"])
+async def test_endless_body_is_refused_while_it_is_read(path: str) -> None:
+    """Nothing may depend on the end of the body: this one has none."""
+    piece = {"type": "http.request", "body": b" " * 65_536, "more_body": True}
+    enough = [piece] * (BODY_BYTES // 65_536 + 1)
+    sent = await raw_call(scope_of("") | {"path": path, "raw_path": path.encode()}, enough)
     assert sent[0]["status"] == 413
-    assert pieces <= BODY_BYTES // 65_536 + 1
 
 
 async def test_caller_who_leaves_before_the_end_of_the_body_is_not_answered() -> None:
-    messages = iter(
-        [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
-    )
-
-    async def receive() -> Any:
-        return next(messages)
-
-    async def send(message: Any) -> None:
-        raise AssertionError(f"nobody is there to read {message}")
-
-    path = f"{BASE}/sessions/s/derive"
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": path,
-        "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1")],
-    }
-    await application(scope, receive, send)
+    messages = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    assert await raw_call(scope_of("/sessions/s/derive"), messages) == []
 
 
 # -- arguments ---------------------------------------------------------------------------------
@@ -410,6 +422,23 @@ async def test_call_cut_off_by_a_shutdown_is_told_that_nobody_knows(api: Api, wo
     error = error_of(response)
     assert error["code"] == "outcome_unknown"
     assert error["idempotency_key"] == "kept"
+
+
+async def test_call_to_an_open_session_uses_no_thread(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread switch costs more than the rest of a call; middleware brings them in unseen."""
+    await api.write_first()
+    loop = asyncio.get_running_loop()
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("a thread was asked for")
+
+    with monkeypatch.context() as until_close:
+        until_close.setattr(loop, "run_in_executor", refuse)
+        for name in ("derive", "recall", "stats", "inspect"):
+            assert (await api.verb(name)).status_code == 200
+        assert (await api.verb("recall", {"query": ""})).status_code == 422
 
 
 async def test_refusals_are_no_news_for_the_log(api: Api, caplog: pytest.LogCaptureFixture) -> None:
