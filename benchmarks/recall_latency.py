@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import nlargest
 from random import Random
 from time import perf_counter
@@ -58,7 +59,7 @@ class PlainBm25:
 def run(*, quick: bool) -> Report:
     """Ask the same questions of both, at every size."""
     baselines, rows = [], []
-    asked = QUESTIONS if quick is False else 10
+    asked = 10 if quick else QUESTIONS
     for concepts in SIZES_QUICK if quick else SIZES:
         random = Random(concepts)
         questions = [
@@ -66,7 +67,7 @@ def run(*, quick: bool) -> Report:
         ]
         graph = load_snapshot(make_snapshot("recall", concepts))
         plain = _measure_plain(graph, questions)
-        found = _time(lambda question, graph=graph: _ask(graph, question), questions)
+        found = _time(partial(_ask, graph), questions)
         baselines.append({"what": "BM25 over dicts", "concepts": concepts, **plain})
         rows.append(
             {"concepts": concepts, **found, "of_plain_p50": found["p50_ms"] / plain["p50_ms"]}

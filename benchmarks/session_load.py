@@ -33,6 +33,7 @@ def load(session_id: str) -> dict[str, Any]:
     from django.conf import settings
 
     django.setup(set_prefix=False)
+    from memory.engine.collection import collection_paused
     from memory.engine.inverted_index import InvertedIndex
     from memory.engine.snapshot import load_snapshot
     from memory.store.django_store import DjangoStore
@@ -46,9 +47,10 @@ def load(session_id: str) -> dict[str, Any]:
     read_at = perf_counter()
     graph = load_snapshot(loaded.snapshot)
     built_at = perf_counter()
-    documents = [key.split() for key in graph.concepts.keys]
-    InvertedIndex().bulk_load(range(len(documents)), documents)
-    index_seconds = perf_counter() - built_at
+    with collection_paused():  # as inside `load_snapshot`, where this is done too
+        documents = [key.split() for key in graph.concepts.keys]
+        InvertedIndex().bulk_load(range(len(documents)), documents)
+        index_seconds = perf_counter() - built_at
     return {
         "plain_s": plain_seconds,
         "rows": rows,

@@ -94,8 +94,8 @@ def make_mutations(concepts: int, *, seed: int = 7) -> Iterator[Mutation]:
             other = known[int(len(known) * random.random() ** 2)]
             edges[random.choice(here), other, random.choice(LINKS)] = None
         known += here
-        for source, target, kind in edges:
-            yield PutEdge(_edge(ids.next_id(), source, target, kind, now, agent))
+        for source, target, edge_type in edges:
+            yield PutEdge(_edge(ids.next_id(), source, target, edge_type, now, agent))
 
 
 def _edge(
@@ -148,12 +148,11 @@ def fill(session_id: str, concepts: int) -> dict[str, Any]:
         created_at=BORN,
     )
     assert isinstance(lease, Lease)
-    position = rows = 0
-    for mutations in _slices(make_mutations(concepts)):
+    rows = 0
+    for position, mutations in enumerate(_slices(make_mutations(concepts))):
         group = Group(session_id, position + 1, tuple(mutations), BORN)
         batch = SessionBatch(session_id, lease.token, position, (group,))
         assert not store.commit([batch], node_id="benchmark", ttl_seconds=60)
-        position += 1
         rows += len(mutations)
     store.release_lease(session_id, node_id="benchmark", token=lease.token)
     store.close()

@@ -40,7 +40,7 @@ class Plan:
 
 
 FULL: Final = Plan()
-QUICK: Final = Plan(sizes=(0, 200), seconds=0.3, warm_up_seconds=0.1)
+QUICK: Final = Plan(sizes=(50,), seconds=0.2, warm_up_seconds=0.1)
 
 
 def run(*, quick: bool) -> Report:

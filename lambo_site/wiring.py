@@ -37,16 +37,18 @@ def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
         node_id=node_id,
         endpoint=process.url,
         config=config,
-        readers=build_readers(config),
+        readers=build_readers(config, show_authors=not process.is_demo),
         clock=clock,
         ids=ids,
     )
 
 
-def build_readers(config: Config) -> Readers:
-    """How questions are answered under these settings."""
+def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
+    """How questions are answered under these settings; labels name who wrote a concept."""
     settings = RecallSettings(
-        w_daemon=config.recall_score_weight, w_query=config.recall_query_weight
+        w_daemon=config.recall_score_weight,
+        w_query=config.recall_query_weight,
+        show_authors=show_authors,
     )
 
     def answer(graph: Graph, request: RecallRequest, now: Micros) -> Answer:

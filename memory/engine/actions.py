@@ -71,11 +71,11 @@ def plan_action(graph: Graph, request: ActionRequest, stamp: Stamp) -> Plan[Acti
         ]
 
     action = resolve("action", request.action, ConceptType.RESOURCE)
-    planned = dict.fromkeys(
-        resolve_all("produces", request.produces, ConceptType.RESOURCE, EdgeType.CAUSAL)
-        + resolve_all("modifies", request.modifies, ConceptType.RESOURCE, EdgeType.CAUSAL)
-        + resolve_all("depends_on", request.depends_on, ConceptType.ENTITY, EdgeType.DEPENDENCY)
-    )
+    planned = [
+        *resolve_all("produces", request.produces, ConceptType.RESOURCE, EdgeType.CAUSAL),
+        *resolve_all("modifies", request.modifies, ConceptType.RESOURCE, EdgeType.CAUSAL),
+        *resolve_all("depends_on", request.depends_on, ConceptType.ENTITY, EdgeType.DEPENDENCY),
+    ]
     _check_acyclic(graph, request, action, {target for target, _ in planned})
     for field, target in against:
         if target == action:
@@ -99,34 +99,16 @@ def _check_acyclic(
     """Refuse targets that are the action or lead back to it over Causal and Dependency edges.
 
     Every planned edge leaves the action, so it is enough to walk from the targets in the graph as
-    it stands; each node is visited once.
+    it stands.
     """
+    targets = set(targets)
+    starts = [row for row in map(graph.row_of, targets) if row is not None]
     goal = graph.row_of(action)
-    seen: set[int] = set()
-    frontier: list[int] = []
-    for target in targets:
-        row = graph.row_of(target)
-        if target == action:
-            raise _cycle(request)
-        if row is not None and row not in seen:
-            seen.add(row)
-            frontier.append(row)
-    if goal is None:
-        return
-    while frontier:
-        row = frontier.pop()
-        for edge_type in (EdgeType.CAUSAL, EdgeType.DEPENDENCY):
-            for reached in graph.out_rows(row, edge_type):
-                if reached == goal:
-                    raise _cycle(request)
-                if reached not in seen:
-                    seen.add(reached)
-                    frontier.append(reached)
-
-
-def _cycle(request: ActionRequest) -> DependencyCycle:
-    return DependencyCycle(
-        f"action {excerpt(request.action)!r} would come to depend on itself through what it "
-        "produces, modifies or depends on",
-        field="action",
-    )
+    if action in targets or (
+        goal is not None and graph.reaches(starts, goal, EdgeType.CAUSAL, EdgeType.DEPENDENCY)
+    ):
+        raise DependencyCycle(
+            f"action {excerpt(request.action)!r} would come to depend on itself through what it "
+            "produces, modifies or depends on",
+            field="action",
+        )

@@ -11,17 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+MUCH: Final = 50_000
+"""New objects that are worth hiding: a collection of fewer takes a few milliseconds."""
+
 _pauses: Final[dict[object, bool]] = {}
 """The pauses under way, and whether the collector is to be on after each."""
 
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """No collection inside, and none afterwards that walks over what was built inside.
+    """No collection inside, and no long one afterwards because of what was built inside.
 
     Pauses may overlap, in any order and on any threads; the last one to end turns the collector on
-    again if it was on. Before it does, it takes everything alive out of the collector's sight:
-    otherwise the very next allocation would walk over it all.
+    again if it was on. If much was built meanwhile, it first takes everything alive out of the
+    collector's sight: otherwise the very next allocation would walk over it all.
     """
     pause = object()
     _pauses[pause] = gc.isenabled() or any(list(_pauses.values()))
@@ -31,5 +34,6 @@ def collection_paused() -> Iterator[None]:
     finally:
         was_enabled = _pauses.pop(pause)
         if was_enabled and not _pauses:
-            gc.freeze()
+            if gc.get_count()[0] > MUCH:
+                gc.freeze()
             gc.enable()

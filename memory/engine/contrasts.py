@@ -28,7 +28,7 @@ large larger largest big bigger | small smaller smallest tiny
 longest | shortest
 maximum max upper | minimum min
 most | least
-first | second | third | last final
+first | second | third | fourth | fifth | last final
 oldest earliest | newest latest youngest
 old older legacy outdated | new newer modern
 before earlier precede <> after later follow
@@ -65,7 +65,7 @@ local locally | remote remotely
 manual manually hand | automatic automatically automated
 static statically | dynamic dynamically
 stateless | stateful
-strict strictly | lenient loose loosely
+strict strictly | lenient loose loosely forgiving tolerant permissive
 permanent permanently | temporary temporarily
 horizontal horizontally | vertical vertically
 ascending | descending
@@ -193,6 +193,167 @@ CONTRASTS_CJK: Final = _CONTRASTS_CJK
 NEGATIVE_PREFIXES: Final = ("un", "in", "im", "ir", "dis", "non")
 """What makes a word negative by itself, or looks so: it only ever softens a veto."""
 
+# -- words that agree ------------------------------------------------------------------------------
+
+# A line holds words that stand for each other among software teams, in one of their senses.
+_SYNONYMS: Final = """
+add append insert introduce
+admin administrator operator
+alert alarm notification notice
+allow let permit enable
+app application program
+archive archived archival
+ask request query
+begin start launch
+bill billing invoice invoicing
+bug defect fault error issue problem
+build compile
+build create make produce generate construct
+call invoke request
+cancel abort stop
+change modify edit update alter
+check verify validate test
+choose pick select decide
+clean clear purge empty flush invalidate
+client customer user
+cluster fleet
+code source
+config configuration setting settings
+connect attach link
+contain include hold have
+copy duplicate replicate mirror
+crash fail break die
+db database
+delete remove erase drop purge
+deploy release ship roll rollout
+describe explain document
+developer engineer programmer dev
+directory folder
+docs documentation
+documents files
+e-mail email mail
+endpoint route
+environment env
+event message
+execute run perform
+expire lapse end
+fast quick quickly
+fetch get retrieve load read pull
+file document
+find detect discover spot
+finish complete end
+fix repair correct patch
+flag toggle switch
+give grant assign
+happen occur
+host machine node server
+job task
+keep retain store hold save
+kind type sort
+large big huge
+last latest newest recent
+library package
+limit cap bound restrict
+list show display
+log record
+login signin logon
+main primary
+mandatory required needed
+member user
+merge combine join
+migrate move transfer
+monitor watch observe
+must should need have
+name call
+need require want
+new fresh
+often frequently
+own maintain manage
+owner maintainer responsible
+parallel concurrently simultaneously
+parse read
+password passphrase
+pay charge
+person people user
+picture photo image
+plan schedule
+prefer favour favor like
+prevent avoid
+process handle
+project repository repo
+publish release
+put place store
+queue backlog
+quit exit stop
+rebuild recreate regenerate
+receive get
+refuse reject deny decline
+rename renamed
+repeat retry again reattempt redo
+replace swap substitute
+report dashboard
+reset clear
+resolve fix close
+result outcome
+return give answer respond reply
+review inspect check
+rotate change renew
+save store keep persist write
+script program
+second sec
+secret credential
+send deliver ship emit transmit forward
+server backend
+service system
+setup installation
+share split
+skip ignore omit
+slow sluggish
+small little tiny
+start launch boot
+store persist keep save hold
+support handle
+team group squad
+tell inform notify
+ticket issue
+timeout deadline
+token key
+try attempt
+type kind
+upload send
+use apply employ utilise utilize rely
+user person account
+value number
+view see show
+wait pause
+warn alert
+website site page
+work function
+worker runner
+write save
+"""
+
+
+def _read_synonyms() -> Mapping[str, frozenset[int]]:
+    lines: dict[str, set[int]] = {}
+    for line, words in enumerate(_SYNONYMS.strip().splitlines()):
+        for word in words.replace("-", "").split():
+            for form in _forms(word):
+                lines.setdefault(form, set()).add(line)
+    return MappingProxyType({word: frozenset(found) for word, found in lines.items()})
+
+
+SYNONYMS: Final = _read_synonyms()
+"""The lines of each form. Two words that share one may stand for each other."""
+
+INFLECTIONS: Final = _words(
+    """
+    s es d ed e ing er ers or ion ions ation ment ly al y ies ied able ive ped ping ted ting ned
+    ning
+    """
+) | {""}
+"""Endings that leave a word what it is, near enough."""
+
 # -- negation --------------------------------------------------------------------------------------
 
 NEGATIONS: Final = _words(
@@ -231,10 +392,11 @@ WEAK_NEGATIONS: Final = frozenset(
 
 # -- numbers ---------------------------------------------------------------------------------------
 
-NUMBER_WORDS: Final[Mapping[str, int]] = MappingProxyType(
+NUMBER_WORDS: Final[Mapping[str, float]] = MappingProxyType(
     {
         word: value
         for value, words in {
+            0.5: "half",
             1: "one once",
             2: "two twice zwei deux dos due два две dois duas",
             3: "three thrice drei trois tres tre три três",
@@ -284,7 +446,8 @@ UNITS: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
             ("time", 60, "min mins minute minutes"),
             ("time", 3_600, "h hr hrs hour hours"),
             ("time", 86_400, "d day days"),
-            ("time", 604_800, "w week weeks sprint sprints"),
+            ("time", 604_800, "w week weeks"),
+            ("time", 1_209_600, "fortnight fortnights"),
             ("time", _MONTH, "month months"),
             ("time", 3 * _MONTH, "quarter quarters"),
             ("time", 12 * _MONTH, "y year years"),
@@ -413,10 +576,8 @@ NO_COMPONENT_NAMES: Final = _words(
 
 # -- order of roles --------------------------------------------------------------------------------
 
-RELATIONS: Final = _words(
-    """
-    over before after instead than rather to into with above below under replaces calls
-    """
+RELATIONS: Final = frozenset(
+    ["over", "before", "after", "instead", "than", "rather", "above", "below", "under"]
 )
 """Words whose two sides are not exchangeable, even in a sentence that was reworded elsewhere."""
 

@@ -55,7 +55,6 @@ class Draft:
         self._graph = graph
         self._stamp = stamp
         self._created: dict[str, NodeId] = {}  # by key, all types but Observation
-        self._written: set[NodeId] = set()
         self._edges: set[tuple[NodeId, NodeId, EdgeType]] = set()
         self.created_at = stamp.now if tail is None else max(stamp.now, tail.created_at + 1)
         self.interaction_id = stamp.ids.next_id()
@@ -116,9 +115,7 @@ class Draft:
 
     def derive(self, concept_id: NodeId) -> None:
         """Note that this interaction wrote the concept; once per draft."""
-        if concept_id not in self._written:
-            self._written.add(concept_id)
-            self.link(self.interaction_id, concept_id, EdgeType.DERIVES)
+        self.link(self.interaction_id, concept_id, EdgeType.DERIVES)
 
     def link(self, source: NodeId, target: NodeId, edge_type: EdgeType) -> bool:
         """Write the edge, or reinforce the one that stands; True if it is new.

@@ -3,7 +3,7 @@
 Owns: nodes and edges as columns, the adjacency, the natural keys, the one interaction chain, the
 keyword index and the counters that scoring and blast radius read. `apply` is its only mutator and
 takes the same records the store writes; so replaying a session's log gives an equal graph. It
-refuses anything that would break an invariant (`InvalidSnapshot`), before changing anything.
+refuses any record that would break an invariant (`InvalidSnapshot`), before changing anything.
 
 Not here: policy. What a derive or an action adds is planned by the modules of those names.
 
@@ -252,6 +252,21 @@ class Graph:
         """Every edge, in row order."""
         for row in self.edges.live_rows().tolist():
             yield self._edge_at(row)
+
+    def reaches(self, starts: Iterable[int], goal: int, *edge_types: EdgeType) -> bool:
+        """Whether edges of those types lead from any start to the goal; visits each row once."""
+        wanted = {EDGE_TYPE_CODE[edge_type] for edge_type in edge_types}
+        types, targets, leaving = self.edges["type"], self.edges["target"], self.concepts.leaving
+        frontier = list(starts)
+        seen = set(frontier)
+        while frontier and goal not in seen:
+            for edge in leaving[frontier.pop()]:
+                if types[edge] in wanted:
+                    reached = int(targets[edge])
+                    if reached not in seen:
+                        seen.add(reached)
+                        frontier.append(reached)
+        return goal in seen
 
     def dependents(self, row: int) -> list[int]:
         """Rows of the concepts that rest on this one, by id, each once, itself excluded.

@@ -104,6 +104,7 @@ _EXACT_MAX: Final = 2.0**53
 """Above, different whole numbers would be one float."""
 
 _CACHED_CHARACTERS: Final = 64
+_SHORTENED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
 _PRONOUNS: Final = frozenset(["we", "they", "it", "i", "he", "she", "you"])
 _VERSION_WORDS: Final = frozenset(["version", "release", "revision"])
 
@@ -239,7 +240,7 @@ def _read_numeric(bare: str) -> Chunk:
 def _read_word(bare: str, folded: str) -> Chunk:
     is_negation = folded in contrasts.NEGATIONS
     if folded.endswith("n't"):
-        is_negation, folded = True, folded[:-3]
+        is_negation, folded = True, _SHORTENED.get(folded, folded[:-3])
     elif folded.endswith("'s"):
         bare, folded = bare[:-2], folded[:-2]
     elif "'" in folded:

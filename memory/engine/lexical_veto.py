@@ -5,8 +5,9 @@ nearer than most paraphrases. So a merge asks the words as well. Owns that quest
 no vectors, no thresholds and no graph, and a pair that passes is not thereby alike.
 
 Refused are pairs in which each side holds an identifier, a version, a number or a name that the
-other lacks; in which exactly one side is negated; which an opposite splits ("daily", "weekly"); or
-whose parts changed roles ("A over B", "B over A"). What only one side holds is detail, not
+other lacks; in which exactly one side is negated; which an opposite splits ("daily", "weekly");
+whose parts changed roles ("A over B", "B over A"); or that say the same sentence about another
+thing ("kept in memory", "kept on disk"). What only one side holds is detail, not
 contradiction. Invariant: pure, symmetric up to the order of the answer, linear in the texts.
 """
 
@@ -33,6 +34,7 @@ class VetoReason(StrEnum):
     NEGATION = "negation"
     OPPOSITES = "opposites"
     ROLES = "roles"
+    SUBSTITUTION = "substitution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ def find_veto(left: str, right: str) -> Veto | None:
         or _find_different_name(ours, theirs)
         or _find_reversal(ours, theirs)
         or _find_changed_roles(ours, theirs)
+        or _find_substitution(ours, theirs)
     )
 
 
@@ -368,3 +371,76 @@ def _once(keys: Sequence[str]) -> set[str]:
 def _singular(key: str) -> str:
     """The word without the s of a plural or of a verb's third person."""
     return key[:-1] if len(key) > 3 and key.endswith("s") and not key.endswith("ss") else key
+
+
+# -- one sentence about two things -----------------------------------------------------------------
+
+_SUBSTITUTED_MAX: Final = 2
+_SPELLING_MIN: Final = 5
+_STEM_MIN: Final = 3
+
+
+def _find_substitution(ours: Reading, theirs: Reading) -> Veto | None:
+    """The same words in the same order, but for one or two on each side that do not agree.
+
+    Whoever says a thing again in other words changes more than that, or puts a synonym. The
+    nearest vectors of all belong to sentences in which only the thing spoken of was exchanged.
+    """
+    left, right = _order_of(ours), _order_of(theirs)
+    left_set, right_set = set(left), set(right)
+    shared = [key for key in left if key in right_set]
+    if len(shared) < 2 or shared != [key for key in right if key in left_set]:
+        return None
+    only_left, only_right = _plain_words(ours, right_set), _plain_words(theirs, left_set)
+    if not only_left or not only_right:
+        return None
+    if max(len(only_left), len(only_right)) > _SUBSTITUTED_MAX:
+        return None
+    if "".join(only_left) == "".join(only_right):
+        return None  # `feature-flag` and `feature flag`
+    if any(_agree(a, b) for a in only_left for b in only_right):
+        return None
+    return Veto(VetoReason.SUBSTITUTION, tuple(only_left), tuple(only_right))
+
+
+def _plain_words(reading: Reading, other: set[str]) -> list[str]:
+    """The words the other side lacks, save numbers, units, negations: those were compared."""
+    words = [
+        _singular(chunk.key)
+        for chunk in reading.chunks
+        if chunk.kind is Kind.WORD
+        and not chunk.is_negation
+        and chunk.key not in contrasts.UNWEIGHTED
+        and chunk.key not in contrasts.UNITS
+    ]
+    return [word for word in words if word not in other]
+
+
+def _agree(one: str, other: str) -> bool:
+    """Whether two words may stand for each other: synonyms, spellings, forms of one word."""
+    lines = contrasts.SYNONYMS.get(one)
+    if lines and not lines.isdisjoint(contrasts.SYNONYMS.get(other, ())):
+        return True
+    alternatives = contrasts.CONTRASTS.get(one)
+    if alternatives and not alternatives.isdisjoint(contrasts.CONTRASTS.get(other, ())):
+        return True
+    same = _shared_start(one, other)
+    endings = {one[same:], other[same:]}
+    if same >= _STEM_MIN and endings <= contrasts.INFLECTIONS:
+        return True
+    # No endings are listed for other scripts; a short rest behind a long start will be one.
+    if same > _STEM_MIN and not one.isascii() and max(map(len, endings)) <= _STEM_MIN:
+        return True
+    # One letter more, less or other, though not the first: `colour`, `artefact`.
+    short, long = sorted((one, other), key=len)
+    if same == 0 or len(short) < _SPELLING_MIN or len(long) - len(short) > 1:
+        return False
+    return short[same + (len(short) == len(long)) :] == long[same + 1 :]
+
+
+def _shared_start(one: str, other: str) -> int:
+    """How many letters two words begin with in common."""
+    for place, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return place
+    return min(len(one), len(other))

@@ -189,8 +189,8 @@ class GraphStore(Protocol):
         They are moved to where they block nothing; re-joined interactions and the edges that were
         put in are written, and the next load has nothing to report. Of an interaction that is
         written over a copy is kept. Only `loaded.set_aside` says what is done, so the snapshot may
-        be emptied. Returns how many rows were kept aside. Raises `StoreRejected` if the session is
-        not ours or was written since.
+        be emptied. Returns how many rows were kept aside; none when called again. Raises
+        `StoreRejected` if the session is not ours or was written since.
         """
 
     def count_set_aside(self, session_id: str) -> int:

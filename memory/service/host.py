@@ -8,7 +8,6 @@ unknown one is created by its first write and never by a read.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -314,8 +313,6 @@ class SessionHost:
         entry = _Open(memory, lease, self._clock.monotonic())
         self._open[session_id] = entry
         self._routes[incarnation] = memory
-        # What was loaded lives as long as the session: no collection need walk it again.
-        gc.freeze()
         return entry
 
     async def _acquire(self, session_id: str, create: bool) -> Lease:
@@ -381,7 +378,7 @@ class SessionHost:
             # The session is whole without them; the next load finds them again.
             log.warning("session %r: its unusable rows stay where they are", session_id)
         else:
-            log.warning("session %r: %d rows moved to lambo_set_aside", session_id, count)
+            log.warning("session %r: %d unusable rows kept in lambo_set_aside", session_id, count)
 
     async def _make_room(self) -> None:
         """Put the least recently used sessions away until one more fits."""

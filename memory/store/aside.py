@@ -89,6 +89,8 @@ def _mend_session(cursor: CursorWrapper, session_id: str, item: SetAside, at: Mi
     column = item.row_id
     cursor.execute(f"SELECT {column} FROM lambo_session WHERE session_id = %s", [session_id])
     (value,) = cursor.fetchone()
+    if value == _SESSION_DEFAULTS[column]:
+        return 0
     _keep(cursor, session_id, [(item, {column: value})], at)
     cursor.execute(
         f"UPDATE lambo_session SET {column} = %s WHERE session_id = %s",
@@ -112,12 +114,16 @@ def _move(
     # Every column, also one that we do not read: what is kept is to be the row.
     cursor.execute(f"SELECT * FROM {table.name} WHERE {condition}", parameters)
     names = [column[0] for column in cursor.description]
-    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    _keep(cursor, session_id, [(by_id[row[key]], row) for row in rows], at)
-
-    joined = [item.instead for item in items if isinstance(item.instead, Interaction)]
-    for interaction in joined:
-        cursor.execute(_JOIN, [interaction.previous_id, session_id, interaction.id])
+    rows = []
+    for values in cursor.fetchall():
+        row = dict(zip(names, values, strict=True))
+        item = by_id[row[key]]
+        if isinstance(item.instead, Interaction):
+            if row["previous_id"] == item.instead.previous_id:
+                continue
+            cursor.execute(_JOIN, [item.instead.previous_id, session_id, item.row_id])
+        rows.append((item, row))
+    _keep(cursor, session_id, rows, at)
     lost = [item.row_id for item in items if item.instead is None]
     if lost:
         condition, parameters = _having(dialect, session_id, key, lost)

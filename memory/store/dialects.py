@@ -26,11 +26,10 @@ class Dialect:
 
     `now_micros` is an expression for the server's clock. `row_lock` ends a SELECT that locks what
     it reads. `is_text`, `is_integer`, `is_real` tell whether a column (a `%s`-free format with one
-    `{}`) holds a value of its declared type, for engines that do not enforce types. `as_bytes`
-    (another such format) is a column's bytes, which finds text that is not UTF-8 again. `judge` reads
-    a driver's exception and gives the verdict and a sentence for people. `is_undecodable` tells
-    whether a read failed for text that is not UTF-8; `decode_leniently` makes the connection give
-    such text as bytes instead.
+    `{}`) holds a value of its declared type, for engines that do not enforce types; `as_bytes`,
+    another such format, is what a column holds as bytes. `judge` reads a driver's exception and
+    gives the verdict and a sentence for people. `is_undecodable` tells whether a read failed for
+    text that is not UTF-8; `decode_leniently` makes the connection give such text as bytes instead.
     """
 
     now_micros: str

@@ -271,15 +271,17 @@ def _taken(rows: Rows, item: SetAside) -> Concept | Edge | Interaction | Reserva
     """The record that a sentence is about, removed; nothing else goes with it."""
     match item.table:
         case codecs.CONCEPTS.name:
-            concept = rows.concepts.pop(item.row_id)
-            if rows.holder_by_key.get(concept.canonical_key) == concept.id:
+            concept = rows.concepts.pop(item.row_id, None)
+            if concept is not None and rows.holder_by_key.get(concept.canonical_key) == concept.id:
                 del rows.holder_by_key[concept.canonical_key]
             return concept
-        case codecs.EDGES.name if item.row_id is not None:
-            return rows.edges.pop(rows.ends_by_edge.pop(item.row_id))
+        case codecs.EDGES.name:
+            ends = rows.ends_by_edge.pop(item.row_id, None)
+            return None if ends is None else rows.edges.pop(ends)
         case codecs.RESERVATIONS.name:
-            return rows.reservations.pop(item.row_id)
+            return rows.reservations.pop(item.row_id, None)
         case codecs.INTERACTIONS.name:
-            return rows.interactions.pop(item.row_id)
+            known = rows.interactions.pop(item.row_id)
+            return None if known == item.instead else known
         case _:
             return None

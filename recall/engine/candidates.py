@@ -26,6 +26,7 @@ class Leg(StrEnum):
     """How a concept came into an answer."""
 
     KEYWORD = "keyword"
+    LITERAL = "literal"  # holds a query that has no word to look up
     RECENT = "recent"
     TRAVERSAL = "traversal"  # an edge leads to it from another member
     SIBLING = "sibling"  # a part of the same chunk is a member
@@ -43,6 +44,21 @@ def keyword_leg(graph: Graph, query: str, *, top_k: int) -> list[ScoredRow]:
     """Concepts of any type that share a stem with the query, by raw BM25, best first."""
     limit = KEYWORD_CANDIDATES_PER_SLOT * top_k
     return graph.index.search(index_tokens(query), limit, tie_key=graph.id_at)
+
+
+def literal_leg(graph: Graph, query: str, *, top_k: int, score: float) -> list[ScoredRow]:
+    """Concepts that hold the query as it stands, ASCII case aside; for queries without a word.
+
+    A question of stop words or marks alone ("AND", "_") has no stem to look up; looking at every
+    content is what is left, and only such questions pay for it. Order: id.
+    """
+    wanted = query.strip().lower()
+    if not wanted or index_tokens(query):
+        return []
+    contents = graph.concepts.contents
+    found = [row for row in graph.concept_rows() if wanted in contents[row].lower()]
+    found.sort(key=graph.id_at)
+    return [(row, score) for row in found[: KEYWORD_CANDIDATES_PER_SLOT * top_k]]
 
 
 def recent_leg(graph: Graph, *, interactions: int, score: float) -> list[ScoredRow]:

@@ -16,7 +16,14 @@ from memory.engine.limits import EXPANSION_NODES
 from memory.engine.requests import RecallRequest
 from memory.engine.times import Micros
 from recall.engine.assembly import assemble, build_hit, warning_lines
-from recall.engine.candidates import Candidate, Leg, keyword_leg, merge_by_max, recent_leg
+from recall.engine.candidates import (
+    Candidate,
+    Leg,
+    keyword_leg,
+    literal_leg,
+    merge_by_max,
+    recent_leg,
+)
 from recall.engine.dependents import (
     DependencyAnswer,
     answer_dependency_question,
@@ -51,10 +58,13 @@ def recall(
         return _answer_by_traversal(graph, request, dependency, radius=radius, settings=settings)
 
     keyword = keyword_leg(graph, request.query, top_k=request.top_k)
+    literal = literal_leg(graph, request.query, top_k=request.top_k, score=settings.literal_score)
     recent = recent_leg(
         graph, interactions=settings.recent_interactions, score=settings.recent_score
     )
-    candidates = merge_by_max(graph, [(Leg.KEYWORD, keyword), (Leg.RECENT, recent)])
+    candidates = merge_by_max(
+        graph, [(Leg.KEYWORD, keyword), (Leg.LITERAL, literal), (Leg.RECENT, recent)]
+    )
     found = [candidate.row for candidate in candidates]
     reached = expand(graph, found, depth=request.traversal_depth)
     members = np.concatenate([np.asarray(found, dtype=np.int64), reached])

@@ -437,7 +437,7 @@ def test_rows_that_dangle_are_set_aside_with_a_sentence_each(log: SessionLog) ->
     assert loaded.snapshot.reservations == ()
     assert len(loaded.set_aside) == 6
     for record in (orphan, stray, nowhere, to_orphan, wrong_sort):
-        assert any(record.id in sentence for sentence in loaded.set_aside)
+        assert any(record.id in item.sentence for item in loaded.set_aside)
     assert load_snapshot(loaded.snapshot).concept_count == 1
 
 
@@ -453,6 +453,6 @@ def test_a_broken_chain_is_joined_and_reported(log: SessionLog) -> None:
     assert loaded.snapshot.interactions == (first, last._replace(previous_id=first.id))
     (edge,) = loaded.snapshot.edges
     assert (edge.source, edge.target, edge.edge_type) == (last.id, first.id, EdgeType.TEMPORAL)
-    assert any(missing.id in sentence for sentence in loaded.set_aside)
+    assert any(missing.id in item.sentence for item in loaded.set_aside)
     assert load_snapshot(loaded.snapshot).interaction_count == 2
     assert log.store.load_session("s") == loaded

@@ -225,6 +225,10 @@ def test_deleting_a_session_removes_all_of_it_and_nothing_else(store: GraphStore
             receipt=log.receipt("k"),
         )
         store.put_dead_letter(DeadLetter(name, 1, None, "error", START))
+        log.commit([PutReservation(Reservation(log.ids.next_id(), "agent", START))])
+        loaded = store.load_session(name)
+        assert loaded is not None
+        assert store.put_aside(loaded, node_id=NODE, token=log.token, at=START) == 1
     before = {name: logs[name].load() for name in ("keep", "drop%")}
 
     counts = counted(store.delete_session("drop", node_id=NODE, token=logs["drop"].token))
@@ -238,12 +242,14 @@ def test_deleting_a_session_removes_all_of_it_and_nothing_else(store: GraphStore
         "audit_event": 1,
         "receipt": 1,
         "dead_letter": 1,
+        "set_aside": 1,
         "session": 1,
     }
     assert store.load_session("drop") is None
     assert store.find_session("drop") is None
     assert store.find_receipt("drop", "agent-a", "k") is None
     assert store.count_dead_letters("drop") == 0
+    assert [store.count_set_aside(name) for name in logs] == [1, 0, 1]
     assert [info.session_id for info in store.list_sessions(after="", limit=9)] == ["drop%", "keep"]
     assert {name: logs[name].load() for name in before} == before
 

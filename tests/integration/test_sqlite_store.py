@@ -356,7 +356,7 @@ def test_impossible_rows_are_set_aside_and_the_rest_is_loaded(
     assert loaded.snapshot.transitions == ()
     assert edge.id not in {kept.id for kept in loaded.snapshot.edges}
     for fragment in ("'Thing'", "'Saint'", "'yesterday'", "access_count is -1", "b'\\xff\\x00'"):
-        assert any(fragment in sentence for sentence in loaded.set_aside), fragment
+        assert any(fragment in item.sentence for item in loaded.set_aside), fragment
     # 7 concepts with their Derives edges, 1 edge, 1 goal, 1 audit row
     assert len(loaded.set_aside) == 7 * 2 + 3
     assert load_snapshot(loaded.snapshot).concept_count == 3
@@ -374,7 +374,7 @@ def test_text_that_is_not_utf8_is_set_aside(database: EngineDatabase, log: Sessi
     loaded = load(log)
 
     assert loaded.snapshot.concepts == (good,)
-    assert any("b'b\\xffd'" in sentence for sentence in loaded.set_aside)
+    assert any("b'b\\xffd'" in item.sentence for item in loaded.set_aside)
     # The connection that read it so is gone; the next load is an ordinary one.
     database.execute("UPDATE lambo_concept SET content = 'bad' WHERE id = %s", bad.id)
     assert load(log).set_aside == ()
@@ -409,7 +409,8 @@ def test_duplicate_keys_without_the_index_keep_one_concept(
     loaded = load(log)
 
     assert [concept.id for concept in loaded.snapshot.concepts] == [first.id]
-    assert any(second.id in sentence and "'same'" in sentence for sentence in loaded.set_aside)
+    told = [item.sentence for item in loaded.set_aside]
+    assert any(second.id in sentence and "'same'" in sentence for sentence in told)
 
 
 def test_a_session_of_many_chunks_loads_whole(log: SessionLog) -> None:

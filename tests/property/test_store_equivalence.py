@@ -174,6 +174,19 @@ def test_any_log_in_any_batches_leaves_equal_sessions(
                 is_expected if part is batch else commit(reference, part)
             )
         assert loaded(tested) == loaded(reference)
+        if data.draw(st.booleans()):
+            assert put_aside(tested) == put_aside(reference)
+            assert loaded(tested) == loaded(reference)
+
+
+def put_aside(log: SessionLog) -> int:
+    """Put away what cannot be used: the session is as it was loaded, with nothing to tell."""
+    before = loaded(log)
+    count = log.store.put_aside(before, node_id=log.node_id, token=log.token, at=START)
+    after = loaded(log)
+    assert after.snapshot == before.snapshot
+    assert after.set_aside == ()
+    return count
 
 
 def loaded(log: SessionLog) -> LoadedSession:
@@ -184,5 +197,5 @@ def loaded(log: SessionLog) -> LoadedSession:
         session.snapshot,
         session.position,
         session.receipt_digests,
-        tuple(sorted(session.set_aside)),
+        tuple(sorted(session.set_aside, key=lambda item: item.sentence)),
     )

@@ -18,7 +18,7 @@ def filled(lambo: CommandLine) -> CommandLine:
 def test_recall_prints_the_context_block(filled: CommandLine) -> None:
     ran = filled("recall", "user schema")
     assert ran.code == 0
-    assert ran.out.startswith("user schema [Entity] (score ")
+    assert ran.out.startswith("user schema [Entity, by ")
     assert ran.err == ""
     data = filled("recall", "--query", "user schema", "--json").json
     assert data["context"] == ran.out.rstrip("\n")

@@ -279,7 +279,7 @@ def test_parents_when_the_child_has_another_in_the_graph_then_refused() -> None:
     scribe = Scribe()
     scribe.derive("alpha", parent_of=[("top", "leaf")])
     with scribe.refused(SecondParent, field="parent_of[1]"):
-        scribe.derive("beta", parent_of=[("top", "leaf"), ("other", "LEAF")])
+        scribe.derive("beta", parent_of=[("top", "bud"), ("other", "LEAF")])
 
 
 def test_parents_when_two_in_one_call_then_refused() -> None:

@@ -298,9 +298,12 @@ def test_epoch_when_loaded_then_starts_at_zero() -> None:
     assert reopened(written().graph).epoch == 0
 
 
-def test_logical_time_when_the_graph_is_empty_then_is_its_creation() -> None:
+def test_logical_time_when_asked_then_is_that_of_the_newest_record_or_of_the_session() -> None:
     assert Graph("session", 5).logical_time == 5
-    assert written().graph.logical_time == START + 1_000_000
+    scribe = written()
+    assert scribe.graph.logical_time == START + 1_000_000
+    scribe.retract("gamma")
+    assert scribe.graph.logical_time == START + 1_000_000
 
 
 # -- dependents --------------------------------------------------------------------------------
@@ -313,6 +316,8 @@ def test_dependents_when_a_pair_is_joined_in_two_ways_then_counts_once() -> None
     scribe.derive(concept("leaf", depends_on=["base"]))
     assert scribe.graph.dependents(row) == [scribe.row("leaf")]
     assert scribe.graph.blast_radius(row) == 1
+    again = reopened(scribe.graph)
+    assert again.blast_radius(again.row_of(scribe.id("base")) or 0) == 1
     # One of the two goes: the other still holds it up.
     scribe.graph.apply(DeleteEdge(scribe.edge("base", "leaf", EdgeType.HIERARCHICAL).id))
     assert scribe.graph.blast_radius(row) == len(scribe.graph.dependents(row)) == 1
@@ -352,6 +357,7 @@ def test_dependents_when_a_self_edge_is_put_and_deleted_then_the_counters_stand(
     edge = loose_edge(scribe, scribe.id("alpha"), scribe.id("alpha"), edge_type)
     scribe.graph.apply(PutEdge(edge))
     assert scribe.graph.blast_radius(row) == 0
+    assert int(scribe.graph.concepts["degree"][row]) == before[0] + 1
     scribe.graph.apply(DeleteEdge(edge.id))
     assert [int(scribe.graph.concepts[name][row]) for name in names] == before
 
@@ -368,6 +374,7 @@ def test_ring_of_ten_thousand_when_walked_then_ends_and_counts_each_once() -> No
     row = scribe.graph.find_by_key("0 node")
     assert row is not None
     assert scribe.graph.blast_radius(row) == len(scribe.graph.dependents(row)) == 1
+    scribe.derive("outside")
     assert scribe.act("outside", depends_on=["node 0"]).edges == 1
     with pytest.raises(DependencyCycle):
         scribe.act("node 0", depends_on=["node 5000"])

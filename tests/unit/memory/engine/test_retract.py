@@ -8,7 +8,7 @@ from graph_writing import Scribe, concept, observation, reopened
 from memory.engine.errors import ConceptNotFound
 from memory.engine.mutations import DeleteConcept, DeleteEdge, DeleteReservation, PutEdge
 from memory.engine.retract import DEPENDENTS_SHOWN
-from memory.engine.snapshot import take_snapshot
+from memory.engine.snapshot import load_snapshot, take_snapshot
 from memory.engine.types import EdgeType, Status
 
 
@@ -117,6 +117,18 @@ def test_target_when_a_sentence_without_key_then_only_its_own_text_finds_it() ->
     with scribe.refused(ConceptNotFound):
         scribe.retract("the")
     assert scribe.retract("and").content == "and"
+
+
+def test_target_when_a_foreign_entity_has_an_empty_key_then_stop_words_do_not_find_it() -> None:
+    scribe = Scribe()
+    scribe.derive("alpha")
+    snapshot = take_snapshot(scribe.graph)
+    (held,) = snapshot.concepts
+    keyless = (held._replace(canonical_key=""),)
+    scribe = Scribe(load_snapshot(snapshot._replace(concepts=keyless)))
+    with scribe.refused(ConceptNotFound):
+        scribe.retract("the")
+    assert scribe.retract("alpha").target == held.id
 
 
 def test_target_when_a_synonym_stands_then_follows_it() -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from graph_writing import START, Scribe, concept, dependency_snapshot, observation, reopened
+from memory.engine.collection import collection_paused
 from memory.engine.errors import InvalidSnapshot
 from memory.engine.graph import Graph
 from memory.engine.mutations import PutConcept, PutEdge, PutInteraction
-from memory.engine.snapshot import collection_paused, load_snapshot, take_snapshot
+from memory.engine.snapshot import load_snapshot, take_snapshot
 from memory.engine.types import (
     Concept,
     ConceptType,

@@ -268,3 +268,17 @@ def test_the_recent_leg_can_be_switched_off(writer: GraphWriter) -> None:
     settings = replace(DEFAULT_SETTINGS, recent_interactions=0)
 
     assert recall(writer.graph, RecallRequest("zz"), now=START, settings=settings).hits == ()
+
+
+@pytest.mark.parametrize("query", ["AND", "the of", "_", "-", "  on  "])
+def test_a_query_without_a_word_finds_what_holds_it_as_it_stands(
+    writer: GraphWriter, query: str
+) -> None:
+    """Stop words and marks alone have no stem; they used to find nothing but the newest."""
+    holder = writer.concept(f"literally {query.strip().lower()} in a sentence")
+    writer.concept("something else entirely")
+    grow_old(writer)
+    hits = recall(writer.graph, RecallRequest(query, top_k=2), now=START).hits
+
+    assert hits[0].node_id == holder
+    assert hits[0].legs == (Leg.LITERAL,)
