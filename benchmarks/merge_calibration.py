@@ -171,8 +171,9 @@ def report(embedder: Embedder, *, threshold: float | None = None) -> Report:
             Budget("recall of merges", total.recall, RECALL_MIN, at_most=False),
         ],
         [
-            f"Picked on the pairs of `{DEVELOP}`: {picked:.2f}. On those of `{HELD_OUT}` that gives "
-            f"precision {picked_verdict.precision:.3f} and recall {picked_verdict.recall:.3f}.",
+            f"Picked on the pairs of `{DEVELOP}`: {picked:.2f}. "
+            f"On those of `{HELD_OUT}` that gives precision {picked_verdict.precision:.3f} "
+            f"and recall {picked_verdict.recall:.3f}.",
             f"Texts without a vector: {sum(one.cosine is None for one in measured)} pairs.",
         ],
     )

@@ -32,7 +32,7 @@ from mcp_bridge.http_app import McpHttpApp  # noqa: E402
 from mcp_bridge.tools import CallContext, ToolReply, tool_specs  # noqa: E402
 from memory import runtime  # noqa: E402
 from memory.service.collector import keep_collections_short  # noqa: E402
-from memory.service.loop_lag import LoopLag  # noqa: E402
+from memory.service.loop_lag import WINDOW_SECONDS, LoopLag  # noqa: E402
 from memory.verbs import VERBS, Origin, carry_out  # noqa: E402
 from memory.version import VERSION  # noqa: E402
 
@@ -54,6 +54,10 @@ async def dispatch(verb: str, arguments: dict[str, Any], context: CallContext) -
     reply = await carry_out(VERBS[verb], host, context.session, arguments, origin)
     structured = dict(reply.structured)
     return ToolReply(text=reply.text, warnings=structured.pop("warnings"), structured=structured)
+
+
+def _is_busy() -> bool:
+    return runtime.activity.idle_seconds < WINDOW_SECONDS
 
 
 class Application:
@@ -162,7 +166,7 @@ class Application:
         host = build_host(settings.PROCESS, node_id=held.node_id)
         keep_collections_short()
         await host.start()
-        watching = asyncio.create_task(self._lag.watch())
+        watching = asyncio.create_task(self._lag.watch(is_busy=_is_busy))
         try:
             async with self._mcp.run():
                 runtime.set_host(host)

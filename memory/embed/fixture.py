@@ -21,12 +21,10 @@ from typing import Final
 import numpy as np
 
 from memory.embed.deadline import BLANK, CLOSED, Deadline
-from memory.engine.embedding import Embedded, EmbeddingContract, check_vector
+from memory.engine.embedding import FIXTURE, Embedded, EmbeddingContract, check_vector
 from memory.engine.text import is_blank, strip_invisible
 
-KIND: Final = "fixture"
-MODEL: Final = "hashed-ngrams-1"
-DIM_DEFAULT: Final = 384
+DIM_DEFAULT: Final = FIXTURE.dim
 
 _WORD_WEIGHT: Final = 1.0
 _NGRAM_WEIGHT: Final = 0.35  # a word has some ten of them; together they weigh about as much as it
@@ -43,7 +41,7 @@ class FixtureEmbedder:
     """Signed feature hashing into `dim` places."""
 
     def __init__(self, dim: int = DIM_DEFAULT) -> None:
-        self._contract = EmbeddingContract(KIND, MODEL, dim)
+        self._contract = EmbeddingContract(FIXTURE.kind, FIXTURE.model, dim)
         self._is_closed = False
 
     @property

@@ -44,6 +44,8 @@ class Chunk(NamedTuple):
     key: str
     """The text compared: lower case, without hyphens; for identifiers without underscores too."""
     shown: str
+    base: str = ""
+    """The key; of a word, without the s of a plural or of a verb's third person."""
     quantity: Quantity = ("", "")
     parts: tuple[str, ...] = ()
     """The parts of a hyphenated word."""
@@ -53,6 +55,8 @@ class Chunk(NamedTuple):
     is_negation: bool = False
     opposites: frozenset[tuple[int, int]] = frozenset()
     ends_sentence: bool = False
+    is_weighted: bool = True
+    """Whether its place in the sentence says something."""
 
 
 _NOTHING: Final = Chunk(Kind.WORD, "", "", ends_sentence=True)
@@ -64,6 +68,8 @@ class Reading:
 
     chunks: list[Chunk] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
+    order: list[str] = field(default_factory=list)
+    """The weighted chunks, words without the s of a plural or of a verb's third person."""
     identifiers: Multiset = field(default_factory=dict)
     versions: Multiset = field(default_factory=dict)
     numbers: Multiset = field(default_factory=dict)
@@ -134,6 +140,8 @@ def _read_sequence(reading: Reading) -> None:
     for place, chunk in enumerate(chunks):
         after = chunks[place + 1] if place < last else _NOTHING
         reading.keys.add(chunk.key)
+        if chunk.is_weighted:
+            reading.order.append(chunk.base)
         if chunk.opposites:
             reading.opposites |= chunk.opposites
         if chunk.kind is Kind.WORD:
@@ -185,11 +193,12 @@ def count(found: Multiset, what: Hashable, shown: str) -> None:
 
 def _nouns_have_capitals(chunks: Sequence[Chunk]) -> bool:
     """German, a title in capitals: there a capital letter names nothing."""
-    german = sum(chunk.key in contrasts.GERMAN for chunk in chunks)
-    if german >= 2:
-        return True
     words = [chunk for chunk in chunks[1:] if chunk.kind is Kind.WORD]
-    capitals = sum(chunk.is_capital for chunk in words)
+    capitals = sum([chunk.is_capital for chunk in words])
+    if not capitals:
+        return False
+    if len(contrasts.GERMAN.intersection([chunk.key for chunk in chunks])) >= 2:
+        return True
     return capitals >= 3 and 2 * capitals > len(words)
 
 
@@ -197,7 +206,7 @@ def _read_chunk(written: str) -> Chunk:
     ends_sentence = written.endswith((".", "!", "?", ":", ";"))
     bare = written.strip(_OUTER)
     if not any(map(str.isalnum, bare)):
-        return Chunk(Kind.WORD, "%" if bare == "%" else "", written)
+        return Chunk(Kind.WORD, "%" if bare == "%" else "", written, is_weighted=False)
     if any(map(str.isdigit, bare)):
         return _read_numeric(written.strip("\"'`[]{}<>,;:!?.").rstrip(")").lstrip("("))._replace(
             ends_sentence=ends_sentence
@@ -206,7 +215,7 @@ def _read_chunk(written: str) -> Chunk:
         bare = written.strip("`,;:.")
     folded = bare.casefold()
     if _IDENTIFIER_SIGN.search(bare) and folded not in contrasts.ABBREVIATIONS | contrasts.NAMES:
-        return Chunk(Kind.IDENTIFIER, _SOFTENED.sub("", folded), bare)
+        return _other(Kind.IDENTIFIER, _SOFTENED.sub("", folded), bare)
     return _read_word(bare, folded)._replace(ends_sentence=ends_sentence)
 
 
@@ -221,20 +230,30 @@ def _read_numeric(bare: str) -> Chunk:
         sign, whole, fraction, suffix = number.groups()
         value = float(re.sub("[,_]", "", whole) + (fraction or ""))
         if value > _EXACT_MAX:
-            return Chunk(Kind.NUMBER, folded, bare, ("text", folded))
+            return _other(Kind.NUMBER, folded, bare, ("text", folded))
         if sign == "-":
             value = -value
         if not suffix:
             kind = Kind.VERSION if fraction else Kind.NUMBER
-            return Chunk(kind, folded, bare, ("", value))
+            return _other(kind, folded, bare, ("", value))
         unit = ("", 1_000_000.0) if suffix == "M" else contrasts.UNITS.get(suffix.casefold())
         if unit is not None:
-            return Chunk(Kind.NUMBER, folded, bare, (unit[0], round(value * unit[1], 6)))
+            return _other(Kind.NUMBER, folded, bare, (unit[0], round(value * unit[1], 6)))
     if _VERSION.fullmatch(bare):
-        return Chunk(Kind.VERSION, folded.removeprefix("v"), bare, ("", folded))
+        return _other(Kind.VERSION, folded.removeprefix("v"), bare, ("", folded))
     if _NUMERIC.fullmatch(bare):
-        return Chunk(Kind.NUMBER, folded, bare, ("text", folded))
-    return Chunk(Kind.IDENTIFIER, _SOFTENED.sub("", folded), bare)
+        return _other(Kind.NUMBER, folded, bare, ("text", folded))
+    return _other(Kind.IDENTIFIER, _SOFTENED.sub("", folded), bare)
+
+
+def _other(kind: Kind, key: str, shown: str, quantity: Quantity = ("", "")) -> Chunk:
+    """A chunk that is no word."""
+    return Chunk(kind, key, shown, key, quantity)
+
+
+def singular(key: str) -> str:
+    """A word without the s of a plural or of a verb's third person."""
+    return key[:-1] if len(key) > 3 and key.endswith("s") and not key.endswith("ss") else key
 
 
 def _read_word(bare: str, folded: str) -> Chunk:
@@ -255,12 +274,14 @@ def _read_word(bare: str, folded: str) -> Chunk:
         Kind.WORD if quantity is None else Kind.NUMBER,
         key,
         bare,
+        singular(key) if quantity is None else key,
         quantity or ("", ""),
         parts=parts if len(parts) > 1 else (),
         is_capital=bare[:1].isupper(),
         is_name=_is_name(bare, key),
         is_negation=is_negation,
         opposites=opposites,
+        is_weighted=key not in contrasts.UNWEIGHTED,
     )
 
 

@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from memory.engine import contrasts
-from memory.engine.lexical_reading import UNPLACED, Kind, Multiset, Reading, read
+from memory.engine.lexical_reading import UNPLACED, Kind, Multiset, Reading, read, singular
 
 
 class VetoReason(StrEnum):
@@ -51,6 +51,9 @@ def find_veto(left: str, right: str) -> Veto | None:
     if left == right:
         return None
     ours, theirs = read(left), read(right)
+    if not ours.chunks or not theirs.chunks:
+        # Pictures and signs: no words to ask, and many models take them for one another.
+        return Veto(VetoReason.SUBSTITUTION, (left.strip(),), (right.strip(),))
     return (
         _find_different(VetoReason.IDENTIFIERS, ours.identifiers, theirs.identifiers)
         or _find_different_compound(ours, theirs)
@@ -105,12 +108,13 @@ def _surplus(held: Multiset, other: Multiset) -> tuple[str, ...]:
 
 def _find_different_compound(ours: Reading, theirs: Reading) -> Veto | None:
     """`user-service` against `order-service`: hyphenated words that share one part of two."""
-    for left in ours.compounds:
-        if left.key in theirs.keys:
-            continue
-        for right in theirs.compounds:
-            if right.key not in ours.keys and not set(left.parts).isdisjoint(right.parts):
-                return Veto(VetoReason.IDENTIFIERS, (left.shown,), (right.shown,))
+    lefts = [chunk for chunk in ours.compounds if chunk.key not in theirs.keys]
+    rights = [chunk for chunk in theirs.compounds if chunk.key not in ours.keys]
+    by_part = {part: chunk for chunk in rights for part in chunk.parts}
+    for left in lefts:
+        for part in left.parts:
+            if part in by_part:
+                return Veto(VetoReason.IDENTIFIERS, (left.shown,), (by_part[part].shown,))
     return None
 
 
@@ -121,14 +125,24 @@ def _find_different_name(ours: Reading, theirs: Reading) -> Veto | None:
     return _find_different_component(ours, theirs) or _find_different_subject(ours, theirs)
 
 
+_COMPARED_MAX: Final = 16
+"""Names of a text that are compared one by one; a text of more is a list, and lists differ."""
+
+
 def _unshared_names(held: Reading, other: Reading) -> tuple[str, ...]:
+    unknown = {
+        name: shown
+        for name, shown in held.names.items()
+        if name not in other.names and name not in other.keys
+    }
+    if not unknown or max(len(unknown), len(other.names)) > _COMPARED_MAX:
+        return tuple(unknown.values())
+    initials = "".join([chunk.key[0] for chunk in other.chunks])
     return tuple(
         shown
-        for name, shown in held.names.items()
-        if name not in other.names
-        and name not in other.keys
+        for name, shown in unknown.items()
+        if not (2 <= len(name) <= 5 and name in initials)  # `UI`, `JWT` and what they stand for
         and not any(_is_short_for(name, known) for known in other.names)
-        and not _is_spelt_out(name, other)
     )
 
 
@@ -141,18 +155,14 @@ def _is_short_for(one: str, other: str) -> bool:
     return len(short) >= _ABBREVIATED_MIN and long.startswith(short)
 
 
-def _is_spelt_out(name: str, other: Reading) -> bool:
-    """Whether a short name stands for the initials of words of the other text: `UI`, `JWT`."""
-    if not 2 <= len(name) <= 5:
-        return False
-    return name in "".join(chunk.key[0] for chunk in other.chunks)
-
-
 def _find_different_component(ours: Reading, theirs: Reading) -> Veto | None:
     """`the billing service` against `the mail service`."""
     for component in contrasts.COMPONENTS & ours.keys & theirs.keys:
         left, right = _named(ours, component), _named(theirs, component)
-        if left and right and not any(a in b or b in a for a in left for b in right):
+        if not left or not right:
+            continue
+        are_many = max(len(left), len(right)) > _COMPARED_MAX
+        if are_many or not any(a in b or b in a for a in left for b in right):
             return Veto(VetoReason.NAMES, _sorted(left), _sorted(right))
     return None
 
@@ -165,7 +175,7 @@ def _named(reading: Reading, component: str) -> set[str]:
         for before, chunk in pairwise(chunks)
         if chunk.key == component
         and before.kind is Kind.WORD
-        and before.key not in contrasts.UNWEIGHTED
+        and before.is_weighted
         and before.key not in contrasts.NO_COMPONENT_NAMES
         and before.key not in contrasts.PREPOSITIONS
     }
@@ -316,7 +326,7 @@ def _around(reading: Reading, cue: str) -> tuple[set[str], set[str]]:
 
 
 def _weighted(keys: Sequence[str]) -> set[str]:
-    return {_singular(key) for key in keys if key not in contrasts.UNWEIGHTED}
+    return {singular(key) for key in keys if key not in contrasts.UNWEIGHTED}
 
 
 # -- roles -----------------------------------------------------------------------------------------
@@ -330,7 +340,7 @@ def _find_changed_roles(ours: Reading, theirs: Reading) -> Veto | None:
     begins elsewhere ("at night the queue is drained") has no middle. Where the sides have other
     words as well, the middle must hold a word whose two sides are known not to be exchangeable.
     """
-    left, right = _order_of(ours), _order_of(theirs)
+    left, right = ours.order, theirs.order
     shared = _once(left) & _once(right)
     if len(shared) < 2:
         return None
@@ -354,23 +364,10 @@ def _find_changed_roles(ours: Reading, theirs: Reading) -> Veto | None:
     return Veto(VetoReason.ROLES, (*first, *middle, *last), (*last, *middle, *first))
 
 
-def _order_of(reading: Reading) -> list[str]:
-    return [
-        chunk.key if chunk.kind is not Kind.WORD else _singular(chunk.key)
-        for chunk in reading.chunks
-        if chunk.key not in contrasts.UNWEIGHTED
-    ]
-
-
 def _once(keys: Sequence[str]) -> set[str]:
     seen: set[str] = set()
     repeated = {key for key in keys if key in seen or seen.add(key)}  # type: ignore[func-returns-value]
     return seen - repeated
-
-
-def _singular(key: str) -> str:
-    """The word without the s of a plural or of a verb's third person."""
-    return key[:-1] if len(key) > 3 and key.endswith("s") and not key.endswith("ss") else key
 
 
 # -- one sentence about two things -----------------------------------------------------------------
@@ -386,7 +383,7 @@ def _find_substitution(ours: Reading, theirs: Reading) -> Veto | None:
     Whoever says a thing again in other words changes more than that, or puts a synonym. The
     nearest vectors of all belong to sentences in which only the thing spoken of was exchanged.
     """
-    left, right = _order_of(ours), _order_of(theirs)
+    left, right = ours.order, theirs.order
     left_set, right_set = set(left), set(right)
     shared = [key for key in left if key in right_set]
     if len(shared) < 2 or shared != [key for key in right if key in left_set]:
@@ -405,15 +402,15 @@ def _find_substitution(ours: Reading, theirs: Reading) -> Veto | None:
 
 def _plain_words(reading: Reading, other: set[str]) -> list[str]:
     """The words the other side lacks, save numbers, units, negations: those were compared."""
-    words = [
-        _singular(chunk.key)
+    return [
+        chunk.base
         for chunk in reading.chunks
-        if chunk.kind is Kind.WORD
+        if chunk.is_weighted
+        and chunk.base not in other
+        and chunk.kind is Kind.WORD
         and not chunk.is_negation
-        and chunk.key not in contrasts.UNWEIGHTED
         and chunk.key not in contrasts.UNITS
     ]
-    return [word for word in words if word not in other]
 
 
 def _agree(one: str, other: str) -> bool:

@@ -1,7 +1,7 @@
 """What happened, told to listeners after it is committed.
 
 Each listener has a bounded queue of its own: a slow one loses the oldest events and is told how
-many in a `Gap`; it never holds up a writer. Ids are positions of the session's log, so they increase.
+many in a `Gap`; it never holds up a writer. Ids are positions of the session's log: they increase.
 """
 
 from __future__ import annotations

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 from memory.engine.config import Config
@@ -20,7 +18,6 @@ from memory.engine.errors import (
     Forbidden,
     InvalidArgument,
     LamboError,
-    LeaseHeld,
     SessionClosed,
     SessionExists,
     SessionNotFound,
@@ -28,26 +25,21 @@ from memory.engine.errors import (
     TooManySessions,
 )
 from memory.engine.graph import Graph
-from memory.engine.limits import RECEIPT_DAYS, RECEIPTS_PER_SESSION
 from memory.engine.mutations import Group
 from memory.engine.ports import (
     Clock,
     GraphStore,
     IdSource,
     Lease,
-    LeaseRefused,
-    LoadedSession,
-    StoreRejected,
-    StoreTransient,
 )
 from memory.engine.requests import Caller, check_session_name
-from memory.engine.snapshot import load_snapshot
-from memory.engine.times import SECOND, Micros, format_rfc3339
+from memory.engine.times import format_rfc3339
 from memory.service.committer import Outcome, Settled
 from memory.service.committer_thread import CommitterThread
 from memory.service.events import Event, EventFeed, Told
 from memory.service.memory import Memory, MemoryView, Readers, SessionLink
 from memory.service.replies import Reply
+from memory.service.store_access import StoreAccess, session_not_found
 from memory.service.trial import Trial
 from memory.service.writes import Writes
 
@@ -101,6 +93,7 @@ class SessionHost:
         self._events = EventFeed()
         self._tasks: set[asyncio.Task[None]] = set()
         self._committer: CommitterThread | None = None
+        self._store_access: StoreAccess | None = None
         self._closing = False
 
     @property
@@ -128,7 +121,15 @@ class SessionHost:
             clock=self._clock,
             on_settled=self._on_settled,
         )
-        self._spawn(self._finish_deletions())
+        self._store_access = StoreAccess(
+            self._store,
+            self._committer,
+            node_id=self._node_id,
+            endpoint=self._endpoint,
+            config=self._config,
+            clock=self._clock,
+        )
+        self._spawn(self._store_access.finish_deletions())
         self._spawn(self._beat())
         self._spawn(self._retain())
 
@@ -184,9 +185,9 @@ class SessionHost:
         a refused one leaves nothing. A session put away in between is opened again, once.
         """
         check_session_name(session_id)
-        if session_id not in self._open and await self._find(session_id) is None:
+        if session_id not in self._open and await self._access().find(session_id) is None:
             if not create:
-                raise _not_found(session_id)
+                raise session_not_found(session_id)
             await act(Trial(session_id, config=self._config))
         memory = await self.memory(session_id, create=create)
         try:
@@ -199,7 +200,7 @@ class SessionHost:
     async def view(self, session_id: str) -> MemoryView:
         """The memory to ask questions of; an unknown session is empty and stays unknown."""
         check_session_name(session_id)
-        if session_id not in self._open and await self._find(session_id) is None:
+        if session_id not in self._open and await self._access().find(session_id) is None:
             empty = Graph(session_id, self._clock.now())
             return MemoryView(empty, readers=self._readers, clock=self._clock)
         try:
@@ -211,7 +212,7 @@ class SessionHost:
     async def create_session(self, session_id: str, caller: Caller) -> Reply:
         """Make a session; raises `SessionExists`."""
         check_session_name(session_id)
-        if session_id in self._open or await self._find(session_id) is not None:
+        if session_id in self._open or await self._access().find(session_id) is not None:
             raise SessionExists(f"session '{session_id}' exists already", session=session_id)
         await self.memory(session_id, create=True)
         log.info("session %r created by %r", session_id, caller.agent_id)
@@ -221,9 +222,7 @@ class SessionHost:
         """Sessions by name, at most `limit` (1-200) after a name; `next` asks for the rest."""
         if not 1 <= limit <= SESSIONS_PER_PAGE:
             raise InvalidArgument("limit", f"limit must be in 1..={SESSIONS_PER_PAGE}")
-        found = await self._read(
-            lambda: self._store.list_sessions(after=after, limit=limit + 1), "the session list"
-        )
+        found = await self._access().list_sessions(after, limit + 1)
         page = found[:limit]
         rows = [
             {
@@ -242,8 +241,8 @@ class SessionHost:
         """Put an open session away: everything committed, its lease given back."""
         check_session_name(session_id)
         if session_id not in self._open:
-            if await self._find(session_id) is None:
-                raise _not_found(session_id)
+            if await self._access().find(session_id) is None:
+                raise session_not_found(session_id)
             return _session_reply(
                 f"session '{session_id}' is not open", session=session_id, closed=False
             )
@@ -258,21 +257,14 @@ class SessionHost:
         check_session_name(session_id)
         if confirm != session_id:
             raise InvalidArgument("confirm", "confirm must repeat the session's name")
-        if session_id not in self._open and await self._find(session_id) is None:
-            raise _not_found(session_id)
+        if session_id not in self._open and await self._access().find(session_id) is None:
+            raise session_not_found(session_id)
         await self.memory(session_id, create=False)
         entry = self._open[session_id]
         await self._drain(entry)
-        committer = self._running()
-        lease = entry.lease
-
-        def begin() -> Iterator[Mapping[str, int]]:
-            committer.committer.detach(session_id)
-            return self._store.delete_session(session_id, node_id=self._node_id, token=lease.token)
-
         del self._open[session_id]
         self._drop_routes(entry.memory)
-        counts = await self._step_through(await committer.run(begin))
+        counts = await self._access().delete(entry.lease)
         log.warning("session %r deleted by %r: %s", session_id, caller.agent_id, counts)
         return _session_reply(
             f"deleted session '{session_id}': {counts['concept']} concepts",
@@ -280,25 +272,18 @@ class SessionHost:
             deleted=dict(counts),
         )
 
-    async def _step_through(self, slices: Iterator[Mapping[str, int]]) -> Counter[str]:
-        """Take the steps of a deletion as jobs of their own: other sessions commit in between."""
-        counts: Counter[str] = Counter()
-        step = partial(next, slices, None)
-        while (removed := await self._on_committer(step, "a deletion")) is not None:
-            counts.update(removed)
-        return counts
-
     # -- opening and putting away -----------------------------------------------------------------
 
     async def _open_session(self, session_id: str, create: bool) -> _Open:
         if self._closing:
             raise SessionClosed("the server is shutting down", retry_after_seconds=1.0)
         await self._make_room()
-        lease = await self._acquire(session_id, create)
-        loaded, graph = await self._load(session_id)
-        await self._put_aside(loaded, lease.token)
-        lease = Lease(session_id, lease.node_id, lease.token, loaded.position)
-        incarnation = await self._attach(lease)
+        access = self._access()
+        lease = await access.acquire(session_id, create=create)
+        loaded, graph = await access.load(session_id)
+        await access.put_aside(loaded, lease.token)
+        lease = replace(lease, position=loaded.position)
+        incarnation = await access.attach(lease)
         memory = Memory(
             graph,
             position=loaded.position,
@@ -314,71 +299,6 @@ class SessionHost:
         self._open[session_id] = entry
         self._routes[incarnation] = memory
         return entry
-
-    async def _acquire(self, session_id: str, create: bool) -> Lease:
-        def acquire() -> Lease | LeaseRefused | None:
-            return self._store.acquire_lease(
-                session_id,
-                node_id=self._node_id,
-                endpoint=self._endpoint,
-                ttl_seconds=self._config.lease_ttl_seconds,
-                create=create,
-                match_strategy=str(self._config.match_strategy),
-                created_at=self._clock.now(),
-            )
-
-        answer = await self._on_committer(acquire, "the lease")
-        if answer is None:
-            raise _not_found(session_id)
-        if isinstance(answer, LeaseRefused):
-            raise LeaseHeld(
-                f"session '{session_id}' is written by another server ({answer.endpoint})",
-                retry_after_seconds=max(1.0, answer.expires_in_seconds),
-                session=session_id,
-                holder=answer.endpoint,
-            )
-        return answer
-
-    async def _load(self, session_id: str) -> tuple[LoadedSession, Graph]:
-        def load() -> tuple[LoadedSession, Graph] | None:
-            loaded = self._store.load_session(session_id)
-            if loaded is None:
-                return None
-            graph = load_snapshot(loaded.snapshot)
-            records = [*loaded.snapshot.concepts, *loaded.snapshot.edges]
-            emptied = loaded.snapshot._replace(concepts=(), edges=())
-            loaded = replace(loaded, snapshot=emptied)
-            # Freed all at once, half a million records would keep every other thread out.
-            while records:
-                del records[-RECORDS_PER_SLICE:]
-            return loaded, graph
-
-        result = await self._read(load, "the session")
-        if result is None:
-            raise _not_found(session_id)
-        return result
-
-    async def _put_aside(self, loaded: LoadedSession, token: int) -> None:
-        """Report the rows that a load could not use, and take them out of the way of writes."""
-        if not loaded.set_aside:
-            return
-        session_id = loaded.snapshot.session_id
-        for item in loaded.set_aside:
-            log.error("session %r: %s", session_id, item.sentence)
-        job = partial(
-            self._store.put_aside,
-            loaded,
-            node_id=self._node_id,
-            token=token,
-            at=self._clock.now(),
-        )
-        try:
-            count = await self._on_committer(job, "the rows set aside")
-        except StoreUnavailable:
-            # The session is whole without them; the next load finds them again.
-            log.warning("session %r: its unusable rows stay where they are", session_id)
-        else:
-            log.warning("session %r: %d unusable rows kept in lambo_set_aside", session_id, count)
 
     async def _make_room(self) -> None:
         """Put the least recently used sessions away until one more fits."""
@@ -400,16 +320,9 @@ class SessionHost:
         await self._drain(entry)
         if self._open.get(session_id) is not entry:
             return
-        committer = self._running()
-        lease = entry.lease
-
-        def release() -> None:
-            committer.committer.detach(session_id)
-            self._store.release_lease(session_id, node_id=self._node_id, token=lease.token)
-
         del self._open[session_id]
         self._drop_routes(entry.memory)
-        await self._on_committer(release, "the lease")
+        await self._access().release([entry.lease])
 
     async def _drain(self, entry: _Open) -> None:
         """Refuse new writes to a session and wait until none of it is unsettled."""
@@ -427,15 +340,9 @@ class SessionHost:
     async def _release_all(self) -> None:
         held = [entry.lease for entry in self._open.values() if not entry.memory.is_fenced]
 
-        def release() -> None:
-            for lease in held:
-                self._store.release_lease(
-                    lease.session_id, node_id=self._node_id, token=lease.token
-                )
-
         try:
             async with asyncio.timeout(2.0):
-                await self._on_committer(release, "the leases")
+                await self._access().release(held)
         except (LamboError, TimeoutError) as error:
             # Everything is committed; an unreleased lease only makes others wait for its expiry.
             log.warning("leases not given back, they expire by themselves: %s", error)
@@ -455,12 +362,7 @@ class SessionHost:
             return
         asked_at = self._clock.monotonic()
         try:
-            lost = await self._on_committer(
-                lambda: self._store.renew_leases(
-                    tokens, node_id=self._node_id, ttl_seconds=self._config.lease_ttl_seconds
-                ),
-                "the leases",
-            )
+            lost = await self._access().renew(tokens)
         except StoreUnavailable as error:
             log.warning("heartbeat failed: %s", error)
             return
@@ -474,29 +376,11 @@ class SessionHost:
             else:
                 entry.confirmed_at = asked_at
 
-    async def _finish_deletions(self) -> None:
-        """Go on with what a crash cut short."""
-        try:
-            slices = await self._running().run(self._store.finish_deletions)
-            counts = await self._step_through(slices)
-        except StoreUnavailable as error:
-            log.warning("unfinished deletions wait for the next start: %s", error)
-            return
-        if counts:
-            log.info("finished a deletion that was cut short: %s", dict(counts))
-
     async def _retain(self) -> None:
         """Drop receipts past their time, now and then."""
         while True:
             await asyncio.sleep(RETENTION_INTERVAL_SECONDS)
-            before = self._clock.now() - RECEIPT_DAYS * 86_400 * SECOND
-            try:
-                await self._on_committer(partial(self._prune_receipts, before), "the receipts")
-            except StoreUnavailable as error:
-                log.warning("receipts not pruned, next try in an hour: %s", error)
-
-    def _prune_receipts(self, before: Micros) -> int:
-        return self._store.prune_receipts(before=before, keep_per_session=RECEIPTS_PER_SESSION)
+            await self._access().prune_receipts()
 
     def _on_settled(self, settled: Sequence[Settled]) -> None:
         for item in settled:
@@ -530,10 +414,6 @@ class SessionHost:
     def _drop_routes(self, memory: Memory) -> None:
         self._routes = {at: held for at, held in self._routes.items() if held is not memory}
 
-    async def _attach(self, lease: Lease) -> int:
-        committer = self._running()
-        return await committer.run(lambda: committer.committer.attach(lease))
-
     async def _reload(self, memory: Memory) -> None:
         """Replace a session's graph by what the store holds, after a rejected group."""
         session_id = memory.graph.session_id
@@ -551,15 +431,15 @@ class SessionHost:
             if entry is None or entry.memory is not memory:
                 return
             try:
-                loaded, graph = await self._load(session_id)
+                loaded, graph = await self._access().load(session_id)
                 break
             except StoreUnavailable as error:
                 log.error("session %r cannot be reloaded yet: %s", session_id, error)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, self._config.retry_max_seconds)
-        await self._put_aside(loaded, entry.lease.token)
+        await self._access().put_aside(loaded, entry.lease.token)
         lease = Lease(session_id, self._node_id, entry.lease.token, loaded.position)
-        incarnation = await self._attach(lease)
+        incarnation = await self._access().attach(lease)
         self._drop_routes(memory)
         self._routes[incarnation] = memory
         link = _Link(self, session_id, incarnation)
@@ -568,26 +448,13 @@ class SessionHost:
 
     # -- plumbing ---------------------------------------------------------------------------------
 
-    async def _find(self, session_id: str) -> object | None:
-        return await self._read(lambda: self._store.find_session(session_id), "the session")
-
-    async def _read(self, job: Callable[[], T], what: str) -> T:
-        """A blocking read on a worker thread; a store that is away is the caller's to retry."""
-        try:
-            return await asyncio.to_thread(job)
-        except StoreTransient as error:
-            raise _unavailable(what) from error
-
-    async def _on_committer(self, job: Callable[[], T], what: str) -> T:
-        try:
-            return await self._running().run(job)
-        except (StoreTransient, StoreRejected) as error:
-            log.warning("the store failed on %s: %s", what, error)
-            raise _unavailable(what) from error
-
     def _running(self) -> CommitterThread:
         assert self._committer is not None, "SessionHost.start was not awaited"
         return self._committer
+
+    def _access(self) -> StoreAccess:
+        assert self._store_access is not None, "SessionHost.start was not awaited"
+        return self._store_access
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -623,14 +490,6 @@ class _Link(SessionLink):
         entry = self._host._open.get(self._session_id)
         if entry is not None and entry.memory is memory:
             del self._host._open[self._session_id]
-
-
-def _not_found(session_id: str) -> SessionNotFound:
-    return SessionNotFound(f"no session '{session_id}'", session=session_id)
-
-
-def _unavailable(what: str) -> StoreUnavailable:
-    return StoreUnavailable(f"the store did not answer for {what}", retry_after_seconds=1.0)
 
 
 def _session_reply(text: str, **structured: Any) -> Reply:

@@ -15,6 +15,8 @@ from typing import Final
 
 INTERVAL_SECONDS: Final = 0.01
 """Between two looks; a step that is shorter may pass unseen."""
+IDLE_INTERVAL_SECONDS: Final = 0.25
+"""The same while nobody calls: a server at rest must not keep a laptop awake."""
 WINDOW_SECONDS: Final = 10.0
 """How far back a report looks."""
 
@@ -44,14 +46,14 @@ class LoopLag:
             maxlen=round(WINDOW_SECONDS / INTERVAL_SECONDS)
         )  # looked at, seconds late
 
-    async def watch(self) -> None:
-        """Look until cancelled."""
-        due = self._monotonic() + INTERVAL_SECONDS
+    async def watch(self, *, is_busy: Callable[[], bool]) -> None:
+        """Look until cancelled, closely while `is_busy`."""
         while True:
-            await asyncio.sleep(INTERVAL_SECONDS)
+            interval = INTERVAL_SECONDS if is_busy() else IDLE_INTERVAL_SECONDS
+            due = self._monotonic() + interval
+            await asyncio.sleep(interval)
             now = self._monotonic()
             self.note(now, max(0.0, now - due))
-            due = now + INTERVAL_SECONDS
 
     def note(self, at: float, late_seconds: float) -> None:
         """Keep one look at the timer."""

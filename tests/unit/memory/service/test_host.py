@@ -144,7 +144,7 @@ async def test_twenty_identical_derives_at_once_make_one_concept_with_twenty_der
 
 async def test_an_unsettled_commit_is_told_as_unknown_and_its_receipt_answers_later() -> None:
     store = FaultyStore(InMemoryStore())
-    async with hosting(store, away_after_seconds=0.05, outcome_unknown_after_seconds=0.1) as host:
+    async with hosting(store, away_after_seconds=0.3, outcome_unknown_after_seconds=0.6) as host:
         await derive(host, "before")
         memory = await host.memory("s", create=False)
         hang = store.fail_next("commit", FaultKind.HANG)
@@ -258,8 +258,8 @@ async def test_mode_behind_answers_from_ram_and_close_commits_the_rest() -> None
 async def test_close_tells_the_truth_about_what_could_not_be_committed() -> None:
     store = FaultyStore(InMemoryStore())
     host_context = hosting(
-        store, close_deadline_seconds=0.2, away_after_seconds=0.05,
-        outcome_unknown_after_seconds=0.1,
+        store, close_deadline_seconds=0.2, away_after_seconds=0.3,
+        outcome_unknown_after_seconds=0.6,
     )  # fmt: skip
     async with host_context as host:
         await derive(host, "before")

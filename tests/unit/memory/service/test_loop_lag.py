@@ -50,7 +50,7 @@ async def test_watch_notes_by_how_much_the_timer_was_late() -> None:
         def note(self, at: float, late_seconds: float) -> None:
             noted.put_nowait(late_seconds)
 
-    watching = asyncio.create_task(Noting(hands).watch())
+    watching = asyncio.create_task(Noting(hands).watch(is_busy=lambda: True))
     await asyncio.sleep(0)  # it has taken the time from which its timer counts
     hands.now = INTERVAL_SECONDS + 1
     assert await noted.get() == pytest.approx(1)

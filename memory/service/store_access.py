@@ -1,0 +1,232 @@
+"""What the host asks of the store, on the right thread and in the caller's errors.
+
+Reads go to worker threads, everything that writes or decides to the committer's. A store that does
+not answer becomes `StoreUnavailable`; what came of committed groups is the committer's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar
+
+from memory.engine.config import Config
+from memory.engine.errors import LeaseHeld, SessionNotFound, StoreUnavailable
+from memory.engine.graph import Graph
+from memory.engine.limits import RECEIPT_DAYS, RECEIPTS_PER_SESSION
+from memory.engine.ports import (
+    Clock,
+    GraphStore,
+    Lease,
+    LeaseRefused,
+    LoadedSession,
+    SessionInfo,
+    StoreRejected,
+    StoreTransient,
+)
+from memory.engine.snapshot import load_snapshot
+from memory.engine.times import SECOND
+from memory.service.committer_thread import CommitterThread
+
+log = logging.getLogger("lambo.host")
+T = TypeVar("T")
+
+RECORDS_PER_SLICE: Final = 1_000
+RETRY_SECONDS: Final = 1.0
+
+
+class StoreAccess:
+    """One node's way to the store. Use it on one event loop."""
+
+    def __init__(
+        self,
+        store: GraphStore,
+        committer: CommitterThread,
+        *,
+        node_id: str,
+        endpoint: str,
+        config: Config,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._node_id = node_id
+        self._endpoint = endpoint
+        self._config = config
+        self._clock = clock
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def find(self, session_id: str) -> SessionInfo | None:
+        return await self._read(partial(self._store.find_session, session_id), "the session")
+
+    async def list_sessions(self, after: str, limit: int) -> Sequence[SessionInfo]:
+        job = partial(self._store.list_sessions, after=after, limit=limit)
+        return await self._read(job, "the session list")
+
+    async def load(self, session_id: str) -> tuple[LoadedSession, Graph]:
+        """What is stored, and its graph; the records themselves are let go."""
+        result = await self._read(partial(_load, self._store, session_id), "the session")
+        if result is None:
+            raise session_not_found(session_id)
+        return result
+
+    # -- the lease and the committer's line -------------------------------------------------------
+
+    async def acquire(self, session_id: str, *, create: bool) -> Lease:
+        """Take the session for this node. Raises `SessionNotFound` or `LeaseHeld`."""
+        job = partial(
+            self._store.acquire_lease,
+            session_id,
+            node_id=self._node_id,
+            endpoint=self._endpoint,
+            ttl_seconds=self._config.lease_ttl_seconds,
+            create=create,
+            match_strategy=str(self._config.match_strategy),
+            created_at=self._clock.now(),
+        )
+        answer = await self._on_committer(job, "the lease")
+        if answer is None:
+            raise session_not_found(session_id)
+        if isinstance(answer, LeaseRefused):
+            raise LeaseHeld(
+                f"session '{session_id}' is written by another server ({answer.endpoint})",
+                retry_after_seconds=max(1.0, answer.expires_in_seconds),
+                session=session_id,
+                holder=answer.endpoint,
+            )
+        return answer
+
+    async def attach(self, lease: Lease) -> int:
+        """Let the committer take groups of a session; returns their incarnation."""
+        return await self._committer.run(partial(self._committer.committer.attach, lease))
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Take sessions from the committer and end their leases."""
+
+        def release() -> None:
+            for lease in leases:
+                self._committer.committer.detach(lease.session_id)
+                self._store.release_lease(
+                    lease.session_id, node_id=self._node_id, token=lease.token
+                )
+
+        await self._on_committer(release, "the leases")
+
+    async def renew(self, tokens: Mapping[str, int]) -> frozenset[str]:
+        """One heartbeat; the sessions that are no longer ours."""
+        job = partial(
+            self._store.renew_leases,
+            tokens,
+            node_id=self._node_id,
+            ttl_seconds=self._config.lease_ttl_seconds,
+        )
+        return await self._on_committer(job, "the leases")
+
+    # -- taking rows away -------------------------------------------------------------------------
+
+    async def put_aside(self, loaded: LoadedSession, token: int) -> None:
+        """Report the rows that a load could not use, and take them out of the way of writes."""
+        if not loaded.set_aside:
+            return
+        session_id = loaded.snapshot.session_id
+        for item in loaded.set_aside:
+            log.error("session %r: %s", session_id, item.sentence)
+        job = partial(
+            self._store.put_aside,
+            loaded,
+            node_id=self._node_id,
+            token=token,
+            at=self._clock.now(),
+        )
+        try:
+            count = await self._on_committer(job, "the rows set aside")
+        except StoreUnavailable:
+            # The session is whole without them; the next load finds them again.
+            log.warning("session %r: its unusable rows stay where they are", session_id)
+        else:
+            log.warning("session %r: %d unusable rows kept in lambo_set_aside", session_id, count)
+
+    async def delete(self, lease: Lease) -> Counter[str]:
+        """Remove a session we hold; rows by table."""
+
+        def begin() -> Iterator[Mapping[str, int]]:
+            self._committer.committer.detach(lease.session_id)
+            return self._store.delete_session(
+                lease.session_id, node_id=self._node_id, token=lease.token
+            )
+
+        return await self._step_through(await self._on_committer(begin, "a deletion"))
+
+    async def finish_deletions(self) -> None:
+        """Go on with what a crash cut short."""
+        try:
+            slices = await self._on_committer(self._store.finish_deletions, "a deletion")
+            counts = await self._step_through(slices)
+        except StoreUnavailable as error:
+            log.warning("unfinished deletions wait for the next start: %s", error)
+            return
+        if counts:
+            log.info("finished a deletion that was cut short: %s", dict(counts))
+
+    async def prune_receipts(self) -> None:
+        """Drop receipts past their time or over their number."""
+        job = partial(
+            self._store.prune_receipts,
+            before=self._clock.now() - RECEIPT_DAYS * 86_400 * SECOND,
+            keep_per_session=RECEIPTS_PER_SESSION,
+        )
+        try:
+            await self._on_committer(job, "the receipts")
+        except StoreUnavailable as error:
+            log.warning("receipts not pruned, next try in an hour: %s", error)
+
+    async def _step_through(self, slices: Iterator[Mapping[str, int]]) -> Counter[str]:
+        """Take the steps of a deletion as jobs of their own: other sessions commit in between."""
+        counts: Counter[str] = Counter()
+        step = partial(next, slices, None)
+        while (removed := await self._on_committer(step, "a deletion")) is not None:
+            counts.update(removed)
+        return counts
+
+    # -- threads and errors -----------------------------------------------------------------------
+
+    async def _read(self, job: Callable[[], T], what: str) -> T:
+        try:
+            return await asyncio.to_thread(job)
+        except StoreTransient as error:
+            raise _unavailable(what) from error
+
+    async def _on_committer(self, job: Callable[[], T], what: str) -> T:
+        try:
+            return await self._committer.run(job)
+        except (StoreTransient, StoreRejected) as error:
+            log.warning("the store failed on %s: %s", what, error)
+            raise _unavailable(what) from error
+
+
+def _load(store: GraphStore, session_id: str) -> tuple[LoadedSession, Graph] | None:
+    loaded = store.load_session(session_id)
+    if loaded is None:
+        return None
+    graph = load_snapshot(loaded.snapshot)
+    records = [*loaded.snapshot.concepts, *loaded.snapshot.edges]
+    loaded = replace(loaded, snapshot=loaded.snapshot._replace(concepts=(), edges=()))
+    # Freed all at once, half a million records would keep every other thread out.
+    while records:
+        del records[-RECORDS_PER_SLICE:]
+    return loaded, graph
+
+
+def session_not_found(session_id: str) -> SessionNotFound:
+    return SessionNotFound(f"no session '{session_id}'", session=session_id)
+
+
+def _unavailable(what: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"the store did not answer for {what}", retry_after_seconds=RETRY_SECONDS
+    )
