@@ -60,11 +60,23 @@ def test_damaged_rows_are_set_aside_and_reported_and_the_rest_is_served(tmp_path
         for number in range(10):
             assert client.find(SESSION, f"statement {number}") == (number not in DAMAGES)
         assert client.find("untouched", "of another session")
-        # They are set aside, not removed: an operator may look at them and mend them.
+        # They are kept for an operator to look at, and no longer in the way of what is written.
+        kept = rows(
+            server.data_dir,
+            "SELECT row_id, reason FROM lambo_set_aside WHERE table_name = 'lambo_concept'",
+        )
+        reason_by_id = dict(kept)
+        assert len(kept) == len(DAMAGES)
+        for number, (_, told) in DAMAGES.items():
+            assert told in reason_by_id[ids[f"statement {number}"]]
+            assert client.derive(SESSION, f"statement {number}").status == 200
+        assert client.stats(SESSION)["concept_count"] == 10
         assert count(server.data_dir, "concept", SESSION) == 10
-        assert client.derive(SESSION, "statement 10").status == 200
         stopped = server.stop()
         assert (stopped.code, stopped.says_all_committed) == (0, True)
+    with serving(tmp_path) as server, HttpClient(server.url) as client:
+        assert client.stats(SESSION)["concept_count"] == 10
+        assert "set aside" not in server.log
 
 
 def test_first_start_in_an_empty_folder_needs_nothing_and_keeps_its_data_beside_it(

@@ -174,4 +174,4 @@ def test_every_script_comes_back_as_it_was_written(lambo: CommandLine, client: L
 
 def test_what_an_agent_wrote_the_shell_recalls(lambo: CommandLine, client: LamboClient) -> None:
     client.derive(lambo.session, [{"content": "pagination uses cursors", "concept_type": "logic"}])
-    assert "pagination uses cursors [Logic]" in lambo("recall", "pagination").out
+    assert "pagination uses cursors [Logic, by " in lambo("recall", "pagination").out
