@@ -24,8 +24,8 @@ NESTING_MAX: Final = 16
 # what is over the published bound is over the rule's too.
 _NOISE: Final = frozenset({"title", "$defs", "examples", "discriminator"})
 _OUTPUT_NOISE: Final = _NOISE | {
-    "minLength", "maxLength", "required", "description", "default", "format", "pattern", "minimum", "maximum",
-    "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems",
+    "minLength", "maxLength", "required", "description", "default", "format", "pattern",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems",
 }  # fmt: skip
 
 AGENT_ID: Final[Schema] = {

@@ -65,7 +65,7 @@ SCENARIO: tuple[tuple[str, DeriveRequest | ActionRequest], ...] = (
             ("users table migration", R),
             parent=SCHEMA,
         ),
-    ),  # fmt: skip
+    ),
     (
         "agent-a",
         action(
@@ -86,7 +86,7 @@ SCENARIO: tuple[tuple[str, DeriveRequest | ActionRequest], ...] = (
             ("user fixtures", R),
             parent=SCHEMA,
         ),
-    ),  # fmt: skip
+    ),
     (
         "agent-a",
         action(

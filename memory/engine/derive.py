@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations, islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from memory.engine.draft import Draft, Plan, Stamp, excerpt, needed_key, resolve_references
 from memory.engine.errors import InvalidArgument, RepeatedObservation, SecondParent
@@ -165,31 +165,27 @@ def _check_parents(graph: Graph, request: DeriveRequest, key_by_text: Mapping[st
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Citations:
-    """The existing concepts one concept of the call names: (place in the request, id) each."""
-
-    depends_on: list[tuple[str, NodeId]]
-    against: list[tuple[str, NodeId]]
+_Citation: TypeAlias = tuple[str, NodeId, EdgeType]
+"""Where the request names an existing concept, which one, and how the two are to be joined."""
 
 
-def _resolve_citations(graph: Graph, place: int, given: ConceptInput) -> _Citations:
-    prefix = f"concepts[{place}]"
-    return _Citations(
-        resolve_references(graph, f"{prefix}.depends_on", given.depends_on),
-        resolve_references(graph, f"{prefix}.against", given.against),
-    )
-
-
-def _cite(draft: Draft, node: NodeId, cited: _Citations) -> None:
-    for targets, edge_type in (
-        (cited.depends_on, EdgeType.DEPENDENCY),
-        (cited.against, EdgeType.CONTRADICTS),
+def _resolve_citations(graph: Graph, place: int, given: ConceptInput) -> list[_Citation]:
+    cited: list[_Citation] = []
+    for name, texts, edge_type in (
+        ("depends_on", given.depends_on, EdgeType.DEPENDENCY),
+        ("against", given.against, EdgeType.CONTRADICTS),
     ):
-        for field, target in targets:
-            if node == target:
-                raise InvalidArgument(field, f"{field} may not name the concept itself")
-            draft.link(node, target, edge_type)
+        if texts:
+            targets = resolve_references(graph, f"concepts[{place}].{name}", texts)
+            cited += [(field, target, edge_type) for field, target in targets]
+    return cited
+
+
+def _cite(draft: Draft, node: NodeId, cited: list[_Citation]) -> None:
+    for field, target, edge_type in cited:
+        if node == target:
+            raise InvalidArgument(field, f"{field} may not name the concept itself")
+        draft.link(node, target, edge_type)
 
 
 def _link_co_occurring(draft: Draft, nodes: list[NodeId], most: int) -> None:

@@ -324,9 +324,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "lambo_set_aside",
-                "indexes": [
-                    models.Index(fields=["session_id"], name="lambo_set_aside_session")
-                ],
+                "indexes": [models.Index(fields=["session_id"], name="lambo_set_aside_session")],
             },
         ),
     ]

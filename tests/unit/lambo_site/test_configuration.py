@@ -108,7 +108,7 @@ def test_file_is_read_and_variable_wins(tmp_path: Path) -> None:
         log_level=LogLevel.DEBUG,
         log_format=LogFormat.JSON,
         store_kind=StoreKind.MEMORY,
-        config=Config(durability=Durability.BEHIND, flush_mutations=9, flush_interval_seconds=0.5),
+        config=Config(durability=Durability.MEMORY, flush_mutations=9, flush_interval_seconds=0.5),
         config_path=path,
     )
 
