@@ -62,7 +62,9 @@ def sound_graph(
     rejected: set[str] = set()
     for concept in concepts:
         fault = None
-        if concept.origin_interaction not in interactions:
+        if concept.id in interactions:
+            fault = "its id is an interaction's"
+        elif concept.origin_interaction not in interactions:
             fault = f"its origin {shown(concept.origin_interaction)} is no stored interaction"
         elif concept.id not in derived:
             fault = "no interaction derives it"
