@@ -21,13 +21,16 @@ RESULTS: Final = Path(__file__).parent / "results"
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; default all"
+    )
     parser.add_argument("--out", type=Path, help="one JSON file for all reports")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: figures mean nothing")
     options = parser.parse_args()
     unknown = set(options.names) - BENCHMARKS.keys()
     if unknown:
-        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+        known = ", ".join(BENCHMARKS)
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {known}")
     reports = {}
     for name in options.names or BENCHMARKS:
         report = BENCHMARKS[name](quick=options.quick)

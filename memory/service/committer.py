@@ -308,6 +308,9 @@ class Committer:
         self._in_hand = [item for item in self._in_hand if id(item) not in gone]
         if outcome is not Outcome.COMMITTED:  # what commits was in hand
             self._waiting = deque(item for item in self._waiting if id(item) not in gone)
+        if not self._in_hand:
+            # Before anybody is told: whoever hears of it may write again at once.
+            self.unsettled_since = None
         now = self._clock.monotonic()
         self._deliver([Settled(item.group, item.incarnation, outcome, now) for item in items])
 

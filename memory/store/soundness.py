@@ -79,8 +79,10 @@ def sound_graph(
         return list(concepts), list(edges), faults
     remaining = []
     for edge in edges:
-        lost = edge.target if edge.target in rejected else edge.source
-        if lost in rejected:
+        # An end that is an interaction is none of the rejected, whatever id it shares.
+        ends = {edge.target} if edge.edge_type in FROM_INTERACTION else {edge.source, edge.target}
+        lost = min(ends & rejected, default=None)
+        if lost is not None and edge.edge_type is not EdgeType.TEMPORAL:
             reason = f"its concept {lost} was set aside"
             faults.append(set_aside(codecs.EDGES, edge.id, reason))
         else:
