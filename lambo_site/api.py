@@ -22,6 +22,9 @@ class Api(NinjaAPI):
     def get_openapi_schema(self, *args: Any, **kwargs: Any) -> OpenAPISchema:
         document = super().get_openapi_schema(*args, **kwargs)
         document["components"]["schemas"] |= find_definitions()
+        # The empty choice is local mode, where no token is asked for.
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}, {}]
         return document
 
 

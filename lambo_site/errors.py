@@ -41,10 +41,14 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "reservation_not_found": 404,
     "not_found": 404,
     "method_not_allowed": 405,
+    "unauthenticated": 401,
     "forbidden": 403,
+    "token_not_found": 404,
+    "rate_limited": 429,
     "body_too_large": 413,
     "store_unavailable": 503,
     "session_reloaded": 503,
+    "embedding_mismatch": 409,
     "session_closed": 503,
     "too_many_sessions": 503,
     "store_fault": 503,
@@ -75,6 +79,8 @@ def error_response(error: LamboError) -> HttpResponse:
     """The answer to a failed call."""
     status = STATUS_BY_CODE.get(error.code, 500)
     response = json_response({"error": error.as_wire()}, status=status)
+    if status == 401:
+        response["WWW-Authenticate"] = "Bearer"
     if error.retry_after_seconds is not None:
         # Whole seconds, rounded up: 0 would ask for a retry at once.
         response["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds)))

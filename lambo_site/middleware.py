@@ -1,9 +1,9 @@
 """What stands between a request and its view.
 
-Owns the door of the local mode (Host, Origin, forwarding headers) and keeps the machinery of
-people's pages away from programs' calls. Django's own middleware is synchronous inside: under ASGI
-each one costs two thread switches per request. Paths of the API need none of it, so they pass it
-by; the admin gets all of it. Decides nothing about who may do what.
+Owns the outer door (Host and Origin, in local mode forwarding headers too) and keeps the machinery
+of people's pages away from programs' calls. Django's own middleware is synchronous inside: under
+ASGI each one costs two thread switches per request. Paths of the API need none of it, so they pass
+it by; the admin gets all of it. Decides nothing about who may do what.
 """
 
 from __future__ import annotations
@@ -39,13 +39,18 @@ GetResponse = Callable[[HttpRequest], HttpResponseBase]
 
 
 def find_refusal(
-    headers: Mapping[str, str], allowed_hosts: Sequence[str], *, host: str
+    headers: Mapping[str, str],
+    allowed_hosts: Sequence[str],
+    *,
+    host: str,
+    may_be_forwarded: bool = False,
 ) -> Forbidden | None:
-    """Why a local server does not answer this request, or None. Names in `headers` in lower case.
+    """Why this server does not answer a request, or None. Names in `headers` in lower case.
 
     A web page can make a browser call 127.0.0.1. It cannot forge Host or Origin, so both must be
     ours: Host against DNS rebinding, Origin against every other page. Forwarding headers mean that
-    the caller is not on this machine, whatever its address says.
+    the caller is not on this machine, whatever its address says; where a token is asked for, that
+    may be.
     """
     domain, _port = split_domain_port(host)
     if not domain or not validate_host(domain, list(allowed_hosts)):
@@ -53,7 +58,7 @@ def find_refusal(
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
         return Forbidden("calls from pages of another origin are refused", field="origin")
-    for name in headers:
+    for name in () if may_be_forwarded else headers:
         if name.lower().startswith(FORWARDING_HEADERS):
             return Forbidden("forwarded calls are refused in local mode", field=name)
     return None
@@ -64,7 +69,12 @@ def _refuse(request: HttpRequest) -> JsonResponse | None:
         host = request.get_host()
     except DisallowedHost:
         host = ""
-    refusal = find_refusal(request.headers, settings.ALLOWED_HOSTS, host=host)
+    refusal = find_refusal(
+        request.headers,
+        settings.ALLOWED_HOSTS,
+        host=host,
+        may_be_forwarded=settings.PROCESS.requires_tokens,
+    )
     return None if refusal is None else JsonResponse(refusal.as_wire(), status=403)
 
 

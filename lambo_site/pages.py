@@ -8,13 +8,17 @@ from django.conf import settings
 from django.contrib.staticfiles.views import serve
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 
 from memory.version import VERSION
 
 
 def show_index(request: HttpRequest) -> HttpResponse:
-    """What this server is and where its doors are. Loads nothing from the network."""
+    """What this server is and where its doors are, for callers of this machine. Loads nothing from
+    the network. Where tokens are asked for, people log in first.
+    """
+    if settings.PROCESS.requires_tokens:
+        return redirect("admin:index")
     return render(request, "index.html", {"version": VERSION, "url": settings.PROCESS.url})
 
 

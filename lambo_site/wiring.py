@@ -12,16 +12,21 @@ from typing import Any
 from canon.engine.saints import list_saints
 from lambo_site.configuration import ProcessSettings
 from memory.demo_profile import DemoClock, SequentialIds, check_demo_session
+from memory.embed.registry import build_embedder
 from memory.engine.config import Config, Durability
+from memory.engine.embedding import Embedder
 from memory.engine.graph import Graph
+from memory.engine.hybrid import Meanings
 from memory.engine.ports import Clock, GraphStore, IdSource
 from memory.engine.requests import Caller, InspectRequest, RecallRequest
 from memory.engine.times import Micros
+from memory.engine.tokens import TokenStore
 from memory.service.host import SessionHost
 from memory.service.memory import Memory, MemoryView, Readers
 from memory.service.replies import Answer, Reply
+from memory.service.tokens import OnWriter, TokenKeeper
 from memory.service.writes import Writes
-from memory.system import RandomIds, SystemClock
+from memory.system import RandomIds, SystemClock, draw_token
 from recall.engine.inspection import inspect
 from recall.engine.pipeline import recall
 from recall.engine.settings import RecallSettings
@@ -32,6 +37,17 @@ def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
     clock, ids = _time_and_ids(is_demo=process.is_demo)
     kind: type[SessionHost] = _DemoHost if process.is_demo else SessionHost
     config = process.config
+    token_store = _build_token_store(config)
+
+    def keep_tokens(on_writer: OnWriter) -> TokenKeeper:
+        return TokenKeeper(
+            token_store,
+            clock=clock,
+            draw=draw_token,
+            on_writer=on_writer,
+            calls_per_second=process.calls_per_second,
+        )
+
     return kind(
         _build_store(config),
         node_id=node_id,
@@ -40,6 +56,8 @@ def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
         readers=build_readers(config, show_authors=not process.is_demo),
         clock=clock,
         ids=ids,
+        keep_tokens=keep_tokens,
+        embedder=_build_embedder(process),
     )
 
 
@@ -51,8 +69,10 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
         show_authors=show_authors,
     )
 
-    def answer(graph: Graph, request: RecallRequest, now: Micros) -> Answer:
-        result = recall(graph, request, now=now, settings=settings)
+    def answer(
+        graph: Graph, request: RecallRequest, now: Micros, meanings: Meanings | None
+    ) -> Answer:
+        result = recall(graph, request, now=now, settings=settings, meanings=meanings)
         return _Shown(result.context, result.as_wire())
 
     return Readers(recall=answer, inspect=_inspect, saints=_saints)
@@ -79,6 +99,20 @@ def _saints(graph: Graph) -> Answer:
     return _Shown(result.view, result.as_wire())
 
 
+def _build_embedder(process: ProcessSettings) -> Embedder | None:
+    """The embedder of this process; the demo is told by words alone, so that it repeats itself."""
+    if process.is_demo:
+        return None
+    return build_embedder(
+        process.embedder_kind,
+        dim=process.embedder_dim,
+        url=process.embedder_url,
+        model=process.embedder_model,
+        model_path=process.embedder_model_path,
+        api_key=process.embedder_api_key,
+    )
+
+
 def _build_store(config: Config) -> GraphStore:
     if config.durability is Durability.MEMORY:
         from memory.testing import InMemoryStore
@@ -88,6 +122,12 @@ def _build_store(config: Config) -> GraphStore:
     from memory.store.django_store import DjangoStore
 
     return DjangoStore()
+
+
+def _build_token_store(config: Config) -> TokenStore:
+    from memory.store.tokens import DjangoTokenStore, InMemoryTokenStore
+
+    return InMemoryTokenStore() if config.durability is Durability.MEMORY else DjangoTokenStore()
 
 
 def _time_and_ids(*, is_demo: bool) -> tuple[Clock, IdSource]:

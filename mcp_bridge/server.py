@@ -52,8 +52,9 @@ IDEMPOTENCY_META: Final = "lambo/idempotency-key"
 SCOPE_BINDING: Final = "lambo.mcp.binding"
 """Where the HTTP transport leaves the `Binding` of a request."""
 
-AgentNamer = Callable[[str | None], str]
-"""Makes a default agent id from the name the MCP client gives itself."""
+AgentNamer = Callable[[str | None], str | None]
+"""Makes a default agent id from the name the MCP client gives itself; None leaves it to the server,
+which knows whose token a call came with."""
 
 _Context = ServerRequestContext[Any, Any]
 
@@ -129,7 +130,7 @@ class _Handlers:
         try:
             verb, arguments = route(tool, params.arguments or {})
             context = self._context(ctx)
-            if context.agent_id is None and "agent_id" not in arguments:
+            if self._binding(ctx).agent is None and "agent_id" not in arguments:
                 raise InvalidArgument("agent_id", "agent_id is required: pass your own name")
             return results.success(await self._dispatch(verb, arguments, context))
         except LamboError as error:

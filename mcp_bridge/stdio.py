@@ -19,9 +19,9 @@ from typing import Final
 from mcp_bridge.forwarding import Forwarder, machine_agent_name
 from mcp_bridge.json_lines import json_line_streams
 from mcp_bridge.protocol_pipes import ProtocolPipes, claim_stdio
-from mcp_bridge.server import build_server
+from mcp_bridge.server import AgentNamer, build_server
 from mcp_bridge.tools import SESSION_DEFAULT, ToolSpec, tool_specs
-from memory.cli.connection import find_data_dir, server_environment
+from memory.cli.connection import find_data_dir, find_token, server_environment
 from memory.cli.launcher import find_or_start_server
 from memory.client import Address, AsyncLamboClient, Retries
 from memory.verbs import VERBS
@@ -35,7 +35,7 @@ async def serve_stdio(
     forwarder: Forwarder,
     tools: Sequence[ToolSpec],
     session: str,
-    agent: str | None,
+    agent: str | AgentNamer | None,
     pipes: ProtocolPipes,
 ) -> None:
     """Serve one client until it closes its end; calls under way are answered first."""
@@ -52,7 +52,7 @@ async def serve_stdio(
         await forwarder.aclose()
 
 
-def local_forwarder(data_dir: Path, env: Mapping[str, str]) -> Forwarder:
+def local_forwarder(data_dir: Path, env: Mapping[str, str], token: str | None = None) -> Forwarder:
     """A forwarder to the server of a data folder; `env` is for one that has to be started."""
 
     def find() -> str:
@@ -64,19 +64,32 @@ def local_forwarder(data_dir: Path, env: Mapping[str, str]) -> Forwarder:
             url,
             retries=Retries(patience_seconds=PATIENCE_SECONDS),
             locate=lambda: Address(find()),
+            token=token,
         )
 
     return Forwarder(find, connect)
 
 
-def run_bridge(session: str, agent: str | None, data_dir: Path, env: Mapping[str, str]) -> None:
+def run_bridge(
+    session: str,
+    agent: str | None,
+    data_dir: Path,
+    env: Mapping[str, str],
+    token: str | None = None,
+) -> None:
     """Serve the client at this process's stdin and stdout until it leaves."""
     pipes = claim_stdio()
     for name in ("httpx", "mcp"):
         # One line for every call at INFO, in a log that nobody keeps.
         logging.getLogger(name).setLevel(logging.WARNING)
-    forwarder = local_forwarder(data_dir, env)
-    asyncio.run(serve_stdio(forwarder, tool_specs(VERBS), session, agent, pipes))
+    forwarder = local_forwarder(data_dir, env, token)
+    # A token has an agent of its own, which the server knows and this process does not.
+    speaker = agent if agent or token is None else _leave_to_server
+    asyncio.run(serve_stdio(forwarder, tool_specs(VERBS), session, speaker, pipes))
+
+
+def _leave_to_server(_client_name: str | None) -> None:
+    return None
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -84,6 +97,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--session", default=SESSION_DEFAULT, help="the session to work in")
     parser.add_argument(
         "--agent", help="the agent to speak for (default: the client's name and this machine)"
+    )
+    parser.add_argument(
+        "--token", help="the token to show (default: LAMBO_TOKEN, which others cannot see)"
     )
 
 
@@ -101,4 +117,5 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> None:
         options.agent,
         find_data_dir(Namespace(), environ),
         server_environment(Namespace(), environ),
+        find_token(options, environ),
     )

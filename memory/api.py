@@ -108,12 +108,14 @@ def _document(verb: Verb) -> dict[str, Any]:
     if verb.writes:
         headers.append((KEY_HEADER, "Sent again with a retry, it keeps the write from being two."))
     if verb.operator_only:
-        headers.append((OPERATOR_HEADER, "The operator secret of this server's runtime file."))
+        headers.append(
+            (OPERATOR_HEADER, "The operator secret, where no token with `admin` is sent.")
+        )
     parameters: list[dict[str, Any]] = [
         {
             "in": "header",
             "name": name,
-            "required": name == OPERATOR_HEADER,
+            "required": False,
             "schema": {"type": "string"},
             "description": text,
         }

@@ -1,6 +1,6 @@
 """The one HTTP client, blocking or asynchronous, for command line, jobs, bridge and programs.
 
-Owns the connection, the address it goes to and the operator secret. The methods stand in
+Owns the connection, the address it goes to, the token and the operator secret. The methods stand in
 `client_verbs`, what a request looks like in `client_calls`, when it is sent again in
 `client_retries`. Knows no Django and, until a client is made, no httpx.
 
@@ -88,8 +88,10 @@ class _Client(Verbs[R]):
         user: str | None = None,
         retries: Retries | None = Retries(),  # noqa: B008  # frozen
         locate: Locate | None = None,
+        token: str | None = None,
     ) -> None:
-        """`url` is the server's, without a path. `agent_id` is the agent of calls that name none.
+        """`url` is the server's, without a path. `agent_id` is the agent of calls that name none;
+        with a `token`, leave it out: the server knows whose token it is.
 
         `user` is the person behind human acts. `retries=None` means one attempt, with the errors
         of httpx passed on as they are.
@@ -99,6 +101,7 @@ class _Client(Verbs[R]):
         self._user = user
         self._retries = retries
         self._locate = locate
+        self._token = None if token is None else calls.bearer(token)
         self._open()
 
     @classmethod
@@ -110,6 +113,7 @@ class _Client(Verbs[R]):
         user: str | None = None,
         as_operator: bool = False,
         retries: Retries | None = Retries(),  # noqa: B008  # frozen
+        token: str | None = None,
     ) -> Self:
         """A client of the server that runs on a data folder now, also after that restarts.
 
@@ -134,6 +138,7 @@ class _Client(Verbs[R]):
             user=user,
             retries=retries,
             locate=locate,
+            token=token,
         )
 
     @property
@@ -163,6 +168,8 @@ class _Client(Verbs[R]):
             headers["Lambo-Operator"] = self._address.operator_secret.encode()
             if self._user is not None:
                 headers["Lambo-User"] = calls.header_value("user", self._user)
+        elif self._token is not None:
+            headers["Authorization"] = self._token
         return {
             "method": call.method,
             "url": self._address.url + calls.API_PATH + call.path,

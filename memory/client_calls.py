@@ -250,6 +250,28 @@ def _headers(*, key: str | None = None, agent_id: str | None = None) -> dict[str
     return {name: header_value(name, text) for name, text in named.items() if text is not None}
 
 
+def bearer(token: str) -> bytes:
+    """A token as a header. What is none is refused without being shown."""
+    text = token.strip()
+    if not text.isascii() or not text.isprintable() or not text or " " in text:
+        raise InvalidArgument("token", "the token is no token: it must look like lambo_..._...")
+    return f"Bearer {text}".encode()
+
+
+def create_token_call(arguments: Mapping[str, Any]) -> Call:
+    return Call("POST", "/tokens", body=encode_body(arguments), needs_operator=True, is_write=True)
+
+
+def list_tokens_call() -> Call:
+    return Call("GET", "/tokens", needs_operator=True)
+
+
+def revoke_token_call(token_id: str) -> Call:
+    # Revoking twice changes nothing, so this one may be repeated like a read.
+    body = encode_body({"id": token_id})
+    return Call("POST", "/tokens/revoke", body=body, needs_operator=True)
+
+
 def header_value(name: str, text: str) -> bytes:
     """Text as a header: UTF-8 on one line."""
     field = name.lower().replace("-", "_").replace("lambo_agent", "agent_id")

@@ -20,7 +20,10 @@ from memory.client_calls import Answer, Call, Received, ServerUnreachable, read_
 from memory.engine.errors import LamboError, OutcomeUnknown, ReceiptNotFound
 
 REPEATED_CODES: Final = frozenset(
-    {"store_unavailable", "session_reloaded", "session_closed", "too_many_sessions", "lease_lost"}
+    {
+        *("store_unavailable", "session_reloaded", "session_closed", "too_many_sessions"),
+        *("lease_lost", "rate_limited"),
+    }
 )
 """Refusals that kept nothing of the call and ask for it again."""
 

@@ -208,6 +208,37 @@ class Verbs(ABC, Generic[R]):
         call = calls.delete_session_call(session, confirm=confirm, agent_id=self._agent_id)
         return self._ask(call, None)
 
+    # -- tokens: they need the operator secret, or a token with `admin` ----------------------------
+
+    def create_token(
+        self,
+        name: str,
+        *,
+        agent: str,
+        scopes: Iterable[str],
+        sessions: Iterable[str],
+        may_act_for_others: bool = False,
+        expires_seconds: int | None = None,
+    ) -> R:
+        """Make a token; its secret is in the answer and shown nowhere again."""
+        arguments = calls.given(
+            name=name,
+            agent=agent,
+            scopes=calls.texts(scopes) or [],
+            sessions=calls.texts(sessions) or [],
+            may_act_for_others=may_act_for_others,
+            expires_seconds=expires_seconds,
+        )
+        return self._ask(calls.create_token_call(arguments), None)
+
+    def list_tokens(self) -> R:
+        """Every token that is kept, without its secret."""
+        return self._ask(calls.list_tokens_call(), None)
+
+    def revoke_token(self, token_id: str) -> R:
+        """Make a token open nothing any more."""
+        return self._ask(calls.revoke_token_call(token_id), None)
+
     # -- any verb ----------------------------------------------------------------------------------
 
     def call(

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 
-from memory.engine.errors import Forbidden, InvalidArgument
-from memory.runtime import is_operator_secret
+from memory.engine.errors import InvalidArgument
+from memory.engine.rights import OPERATOR, Rights
 from memory.schemas import Arguments
 from memory.service.replies import Reply
 from memory.verbs import Origin, Verb
@@ -23,6 +23,9 @@ REPLAYED_HEADER: Final = "Idempotency-Replayed"
 AGENT_HEADER: Final = "Lambo-Agent"
 OPERATOR_HEADER: Final = "Lambo-Operator"
 USER_HEADER: Final = "Lambo-User"
+
+SCOPE_RIGHTS: Final = "lambo.rights"
+"""Where the gate leaves the `Rights` of a request's caller, in its ASGI scope."""
 
 _INTEGER_CHARS_MAX: Final = 20
 
@@ -84,16 +87,14 @@ def _typed(text: str, model: type[Arguments], name: str) -> Any:
 
 
 def read_origin(request: HttpRequest, verb: Verb) -> Origin:
-    """Who calls, by the headers. A wrong operator secret is refused, never ignored."""
+    """Who calls: the rights that the gate left in the scope, and the names in the headers."""
+    rights: Rights = request.scope[SCOPE_RIGHTS]  # type: ignore[attr-defined]
     agent_id = _header(request, AGENT_HEADER, "agent_id")
-    secret = _header(request, OPERATOR_HEADER, "operator")
-    if secret is not None and not is_operator_secret(secret):
-        raise Forbidden("the operator secret is not the one of this server")
-    if agent_id is None and secret is not None:
+    if agent_id is None and rights is OPERATOR:
         # A human act is recorded under the person who did it.
         agent_id = _header(request, USER_HEADER, "user") or "operator"
     key = _header(request, KEY_HEADER, "idempotency_key") if verb.writes else None
-    return Origin(agent_id, key, is_operator=secret is not None)
+    return Origin(agent_id, key, rights)
 
 
 def _header(request: HttpRequest, name: str, field: str) -> str | None:

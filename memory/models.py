@@ -64,6 +64,10 @@ class Session(models.Model):
 
     session_id = models.TextField(primary_key=True)
     match_strategy = models.TextField()
+    embedding_kind = models.TextField(null=True)
+    embedding_model = models.TextField(null=True)
+    embedding_dim = models.IntegerField(null=True)
+    embedding_template = models.TextField(null=True)
     root_goal = models.TextField(null=True)
     created_at = MicrosField()
     closed_at = MicrosField(null=True)
@@ -152,6 +156,30 @@ class Concept(models.Model):
 
     def __str__(self) -> str:
         return self.content
+
+
+class Embedding(models.Model):
+    """A concept's vector under one embedding contract: float32 numbers, little endian.
+
+    A table of its own: most updates of a concept do not touch its vector, and two contracts stand
+    side by side while a session is embedded again.
+    """
+
+    pk = models.CompositePrimaryKey("session_id", "contract_id", "concept_id")
+    session_id = models.TextField()
+    contract_id = models.TextField()
+    concept_id = IdField()
+    vector = models.BinaryField()
+
+    class Meta:
+        db_table = "lambo_embedding"
+        indexes = [
+            # For deleting a concept, whose vectors go with it under every contract.
+            models.Index(fields=["session_id", "concept_id"], name="lambo_embedding_concept"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.concept_id} under {self.contract_id}"
 
 
 class Edge(models.Model):
@@ -324,3 +352,28 @@ class SetAside(models.Model):
 
     def __str__(self) -> str:
         return self.reason
+
+
+class Token(models.Model):
+    """What lets a caller in where tokens are asked for; of its text only a digest is kept.
+
+    `scopes` and `session_patterns` are JSON lists of text.
+    """
+
+    id = models.TextField(primary_key=True)
+    name = models.TextField()
+    agent_id = models.TextField()
+    scopes = models.TextField()
+    session_patterns = models.TextField()
+    may_act_for_others = models.BooleanField()
+    digest = models.TextField()
+    created_at = MicrosField()
+    expires_at = MicrosField(null=True)
+    revoked_at = MicrosField(null=True)
+    last_used_at = MicrosField(null=True)
+
+    class Meta:
+        db_table = "lambo_token"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id})"

@@ -22,13 +22,20 @@ class Answered(_Record):
 
 
 class DeriveReply(Answered):
-    """What a derive did. `created` and `matched` hold concept ids, one per resolution."""
+    """What a derive did. `created` and `matched` hold concept ids, one per resolution.
+
+    The last two are given in sessions that match by meaning: the concepts that new ones were linked
+    to, and those they might replace (`memory.engine.hybrid.ReplacementCandidate`; spelled out here,
+    the record would cost every agent as much as a tool's description).
+    """
 
     summary: str
     interaction_id: str
     created: list[str]
     matched: list[str]
     reinforced: int
+    semantic_merged: list[str] = []
+    replacement_candidates: list[dict[str, Any]] = []
 
 
 class ActionReply(Answered):
@@ -199,6 +206,7 @@ class StatsReply(Answered):
     flush_lag_ms: int
     flush_depth: int
     degraded: bool
+    missing_vectors: int
 
 
 class ReceiptReply(Answered):
@@ -248,3 +256,50 @@ class SessionDeleteReply(Answered):
     summary: str
     session: str
     deleted: dict[str, int]
+
+
+class TokenRecord(_Record):
+    """A token without its secret."""
+
+    id: str
+    name: str
+    agent: str
+    scopes: list[str]
+    sessions: list[str]
+    may_act_for_others: bool
+    state: Literal["live", "expired", "revoked"]
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+
+
+class TokenCreateReply(Answered):
+    """A token made. `token` is what its holder sends; it is shown this once."""
+
+    summary: str
+    token: str
+    id: str
+    name: str
+    agent: str
+    scopes: list[str]
+    sessions: list[str]
+    may_act_for_others: bool
+    state: Literal["live", "expired", "revoked"]
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+
+
+class TokenListReply(Answered):
+    """Every token that is kept."""
+
+    summary: str
+    tokens: list[TokenRecord]
+
+
+class TokenRevokeReply(Answered):
+    """A token that opens nothing any more; `revoked` is false when it was revoked before."""
+
+    summary: str
+    id: str
+    revoked: bool

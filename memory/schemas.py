@@ -38,8 +38,10 @@ from memory.engine.requests import (
     RootGoalRequest,
     SynonymRequest,
 )
+from memory.engine.rights import Scope
 from memory.engine.text import check_text
 from memory.engine.times import Micros, parse_rfc3339
+from memory.engine.tokens import PATTERNS_MAX, SECONDS_MAX, TokenRequest
 from memory.engine.types import ConceptType
 
 MISTAKES_MAX: Final = 1_000
@@ -319,6 +321,47 @@ class SessionDeleteArguments(Arguments):
     """The session's name once more, so that no slip deletes one."""
 
     confirm: SessionName
+
+
+class TokenCreateArguments(Arguments):
+    """Who gets the token, and what it opens."""
+
+    name: Annotated[AgentName, Field(description="What people call it.")]
+    agent: Annotated[AgentName, Field(description="The agent it speaks for.")]
+    scopes: Annotated[
+        list[Literal["read", "write", "backdate", "admin"]],
+        Field(max_length=len(Scope), json_schema_extra={"minItems": 1}),
+    ]
+    sessions: Annotated[
+        list[SessionName],
+        Field(
+            max_length=PATTERNS_MAX,
+            json_schema_extra={"minItems": 1},
+            description="The sessions it opens, by name; * stands for any text.",
+        ),
+    ]
+    may_act_for_others: bool = False
+    expires_seconds: Annotated[int, _Within(1, SECONDS_MAX)] | None = None
+
+    def to_request(self) -> TokenRequest:
+        return TokenRequest(
+            self.name,
+            self.agent,
+            frozenset(Scope(word) for word in self.scopes),
+            tuple(self.sessions),
+            self.may_act_for_others,
+            self.expires_seconds,
+        )
+
+
+class TokenListArguments(Arguments):
+    """Nothing to say."""
+
+
+class TokenRevokeArguments(Arguments):
+    """The token, by the id that the list shows."""
+
+    id: Annotated[str, WithJsonSchema({"type": "string", "minLength": 16, "maxLength": 16})]
 
 
 _CONCEPT_TYPES: Final = {str(kind).lower(): kind for kind in ConceptType}

@@ -1,13 +1,15 @@
-"""The real clock and the real source of ids; tests use the doubles of `memory.testing`."""
+"""The real clock and sources of ids and tokens; tests use the doubles of `memory.testing`."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import time
 from typing import Final
 
 from memory.engine.times import Micros
+from memory.engine.tokens import DrawnToken
 from memory.engine.types import NodeId
 
 _COUNTER_BITS: Final = 12
@@ -87,3 +89,8 @@ def _uuid_text(bits: int, *, version: int) -> NodeId:
     bits |= version << 76 | 0x2 << 62
     digits = f"{bits:032x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def draw_token() -> DrawnToken:
+    """A token nobody can guess: 64 bits to find it by, 256 to open with."""
+    return DrawnToken(secrets.token_hex(8), secrets.token_urlsafe(32))

@@ -1,8 +1,8 @@
 """Shipped doubles of the engine's ports, for our tests and for those of programs that embed us.
 
 `InMemoryStore` keeps rows and honours the rules of the durable store. `FaultyStore` wraps either
-and fails where a plan says. `ManualClock` and `SequentialIds` make a run repeatable. No double
-sleeps.
+and fails where a plan says; `ScriptedEmbedder` does so to an embedder. `ManualClock` and
+`SequentialIds` make a run repeatable. No double sleeps.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from memory.engine.embedding import Embedder, EmbeddingContract, EmbeddingFailure
 from memory.engine.mutations import Group, Receipt
 from memory.engine.ports import (
     DeadLetter,
@@ -33,11 +34,13 @@ from memory.store.in_memory import InMemoryStore
 
 __all__ = [
     "THIEF",
+    "EmbedderFault",
     "Fault",
     "FaultKind",
     "FaultyStore",
     "InMemoryStore",
     "ManualClock",
+    "ScriptedEmbedder",
     "SequentialIds",
 ]
 
@@ -115,6 +118,72 @@ class Fault:
     release: threading.Event = field(default_factory=threading.Event, compare=False)
 
 
+class EmbedderFault(Enum):
+    """How an embedder misbehaves, until told otherwise."""
+
+    DOWN = "every text fails, and may succeed later"
+    HOPELESS = "every text fails for good"
+    RAISES = "the call raises"
+    TOO_FEW = "one result is missing"
+    WRONG_WIDTH = "vectors have one number too many"
+    NOT_A_NUMBER = "vectors hold NaN"
+
+
+class ScriptedEmbedder:
+    """Any embedder, misbehaving when told to. `calls` holds the texts of each call."""
+
+    def __init__(self, inner: Embedder, *, contract: EmbeddingContract | None = None) -> None:
+        self._inner = inner
+        self._contract = inner.contract if contract is None else contract
+        self.fault: EmbedderFault | None = None
+        self.calls: list[list[str]] = []
+        self.is_closed = False
+        self.entered = threading.Event()
+        """Set when a call waits, see `hold`."""
+        self._gate = threading.Event()
+        self._gate.set()
+
+    @property
+    def contract(self) -> EmbeddingContract:
+        return self._contract
+
+    def hold(self) -> None:
+        """Let calls wait from now on, whatever their deadline, until `release`."""
+        self.entered.clear()
+        self._gate.clear()
+
+    def release(self) -> None:
+        self._gate.set()
+
+    def embed(self, texts: Sequence[str], *, deadline_seconds: float) -> Sequence[Any]:
+        """What the inner embedder says, spoilt by the fault."""
+        self.calls.append(list(texts))
+        if not self._gate.is_set():
+            self.entered.set()
+            self._gate.wait()
+        given = self._inner.embed(texts, deadline_seconds=deadline_seconds)
+        match self.fault:
+            case None:
+                return given
+            case EmbedderFault.DOWN:
+                return [EmbeddingFailure("injected") for _ in texts]
+            case EmbedderFault.HOPELESS:
+                return [EmbeddingFailure("injected", is_final=True) for _ in texts]
+            case EmbedderFault.RAISES:
+                raise RuntimeError("injected")
+            case EmbedderFault.TOO_FEW:
+                return given[1:]
+            case EmbedderFault.WRONG_WIDTH:
+                return [[1.0] * (self._contract.dim + 1) for _ in texts]
+            case EmbedderFault.NOT_A_NUMBER:
+                return [[float("nan")] * self._contract.dim for _ in texts]
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._gate.set()
+        self._inner.close()
+
+
 THIEF: Final = "the-thief"
 """The node that takes over in `FaultKind.LEASE_LOST`."""
 
@@ -175,6 +244,7 @@ class FaultyStore:
                 create=False,
                 match_strategy="",
                 created_at=0,
+                contract=None,
             )
             assert isinstance(taken, Lease)
 
@@ -190,6 +260,7 @@ class FaultyStore:
         create: bool,
         match_strategy: str,
         created_at: Micros,
+        contract: EmbeddingContract | None = None,
     ) -> Lease | LeaseRefused | None:
         return self._call(
             "acquire_lease",
@@ -201,6 +272,7 @@ class FaultyStore:
                 create=create,
                 match_strategy=match_strategy,
                 created_at=created_at,
+                contract=contract,
             ),
         )
 

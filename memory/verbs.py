@@ -1,30 +1,34 @@
 """The one table of verbs: what exists, who may use it, and what each call carries out.
 
-Owns the path of every call from every surface: identify the agent, check the right, read the
-arguments, call the service once. A surface adds its wire format and nothing else, so a rule cannot
-hold on one and not on another. Knows no HTTP status, no MCP content and no command line.
+Owns the path of every call from every surface: check the right, read the arguments, identify the
+agent, call the service once. What a right is stands in `memory.engine.rights`. A surface adds its
+wire format and nothing else, so a rule cannot hold on one and not on another. Knows no HTTP status,
+no MCP content and no command line.
 
-Invariant: a verb that is for operators runs for nobody else, whichever surface it came through.
+Invariant: no verb runs that `decide` did not allow, whichever surface the call came through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from memory import reply_models as replies
 from memory import schemas
-from memory.engine.errors import Forbidden, InvalidArgument
+from memory.engine.errors import InvalidArgument
 from memory.engine.requests import Caller, check_session_name
+from memory.engine.rights import LOCAL, OPERATOR, Act, Rights, Scope, decide
 from memory.service.replies import Reply
+from memory.service.session_list import list_seen
 
 if TYPE_CHECKING:
     # The bridge reads the table for its tool list and must not wait for the host's numpy.
     from memory.service.host import SessionHost
 
-Run: TypeAlias = "Callable[[SessionHost, str, Caller, Any], Awaitable[Reply]]"
+Run: TypeAlias = "Callable[[SessionHost, str, Admitted, Any], Awaitable[Reply]]"
 """`(host, session, caller, arguments)`; the arguments are of the verb's own model."""
+
 
 UNNAMED_AGENT: Final = "unnamed"
 """Who calls when nobody says so, where the name changes nothing that is stored."""
@@ -39,7 +43,19 @@ class Origin:
 
     agent_id: str | None = None
     key: str | None = None
-    is_operator: bool = False
+    rights: Rights = LOCAL
+
+    @classmethod
+    def of_operator(cls, agent_id: str | None = None, key: str | None = None) -> Origin:
+        """A call that came with the operator secret."""
+        return cls(agent_id, key, OPERATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted(Caller):
+    """A caller whose act was decided on, with the rights that allowed it."""
+
+    rights: Rights = LOCAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,28 +78,51 @@ class Verb:
     creates_session: bool = False
     operator_only: bool = False
     needs_agent: bool = True
+    disturbs: bool = False
+    """Stores nothing, yet others notice it."""
     missing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> Scope:
+        """What a caller needs for it."""
+        if self.operator_only:
+            return Scope.ADMIN
+        is_felt = self.writes or self.creates_session or self.disturbs
+        return Scope.WRITE if is_felt else Scope.READ
+
+    @property
+    def is_server_wide(self) -> bool:
+        """An act of operators on no single session."""
+        return self.operator_only and "{session}" not in self.path
 
 
 async def carry_out(
     verb: Verb, host: SessionHost, session: str, payload: Any, origin: Origin
 ) -> Reply:
     """Do what a caller asked. Raises `LamboError` for every failure the caller may learn about."""
-    if verb.operator_only and not origin.is_operator:
-        raise Forbidden(f"{verb.name} is for operators: it needs the operator secret")
+    act = Act(verb=verb.name, scope=verb.scope, session=session, is_server_wide=verb.is_server_wide)
+    # Before the arguments are read: what is wrong with them is for callers who may send some.
+    decide(origin.rights, act)
     arguments = schemas.parse_arguments(verb.request_model, payload)
-    caller = _identify(verb, arguments.agent_id, origin)
+    named = origin.agent_id if arguments.agent_id is None else arguments.agent_id
+    act = replace(
+        act,
+        session=session or getattr(arguments, "session", ""),
+        agent_id=named,
+        is_backdated=getattr(arguments, "event_time", None) is not None,
+    )
+    caller = _identify(verb, decide(origin.rights, act), origin)
     return await verb.run(host, session, caller, arguments)
 
 
-def _identify(verb: Verb, named: str | None, origin: Origin) -> Caller:
-    """The caller: the agent the arguments name, else the one the transport knows."""
-    agent_id = origin.agent_id if named is None else named
+def _identify(verb: Verb, agent_id: str | None, origin: Origin) -> Admitted:
+    """The caller: the agent that was decided on, under the key the transport brought."""
     if agent_id is None:
         if verb.needs_agent:
             raise InvalidArgument("agent_id", "agent_id is required: pass your own name")
         agent_id = UNNAMED_AGENT
-    return Caller(agent_id, origin.key, origin.is_operator)
+    rights = origin.rights
+    return Admitted(agent_id, origin.key, Scope.ADMIN in rights.scopes, rights)
 
 
 # -- what each verb does -----------------------------------------------------------------------
@@ -187,11 +226,11 @@ async def _receipt(
 
 
 async def _session_list(
-    host: SessionHost, _session: str, _caller: Caller, arguments: schemas.SessionListArguments
+    host: SessionHost, _session: str, caller: Admitted, arguments: schemas.SessionListArguments
 ) -> Reply:
     if arguments.after:
         check_session_name(arguments.after)
-    return await host.list_sessions(after=arguments.after, limit=arguments.limit)
+    return await list_seen(host, caller.rights, after=arguments.after, limit=arguments.limit)
 
 
 async def _session_create(
@@ -210,6 +249,24 @@ async def _session_delete(
     host: SessionHost, session: str, caller: Caller, arguments: schemas.SessionDeleteArguments
 ) -> Reply:
     return await host.delete_session(session, arguments.confirm, caller)
+
+
+async def _token_create(
+    host: SessionHost, _session: str, caller: Caller, arguments: schemas.TokenCreateArguments
+) -> Reply:
+    return await host.tokens.create(arguments.to_request(), caller)
+
+
+async def _token_list(
+    host: SessionHost, _session: str, _caller: Caller, _arguments: schemas.TokenListArguments
+) -> Reply:
+    return await host.tokens.list_all()
+
+
+async def _token_revoke(
+    host: SessionHost, _session: str, caller: Caller, arguments: schemas.TokenRevokeArguments
+) -> Reply:
+    return await host.tokens.revoke(arguments.id, caller)
 
 
 # -- the table ---------------------------------------------------------------------------------
@@ -399,6 +456,7 @@ _VERBS: Final = (
         path=f"{_SESSION}/close",
         command=("session", "close"),
         needs_agent=False,
+        disturbs=True,
         missing={"mcp": _HOUSEKEEPING},
     ),
     Verb(
@@ -410,6 +468,43 @@ _VERBS: Final = (
         path=_SESSION,
         command=("session", "delete"),
         method="DELETE",
+        operator_only=True,
+        needs_agent=False,
+        missing={"mcp": _AGENTS_DO_NOT},
+    ),
+    Verb(
+        name="token-create",
+        summary="Make a token",
+        run=_token_create,
+        request_model=schemas.TokenCreateArguments,
+        reply_model=replies.TokenCreateReply,
+        path="/tokens",
+        command=("token", "create"),
+        operator_only=True,
+        needs_agent=False,
+        missing={"mcp": _AGENTS_DO_NOT},
+    ),
+    Verb(
+        name="token-list",
+        summary="List tokens",
+        run=_token_list,
+        request_model=schemas.TokenListArguments,
+        reply_model=replies.TokenListReply,
+        path="/tokens",
+        command=("token", "list"),
+        method="GET",
+        operator_only=True,
+        needs_agent=False,
+        missing={"mcp": _AGENTS_DO_NOT},
+    ),
+    Verb(
+        name="token-revoke",
+        summary="Revoke a token",
+        run=_token_revoke,
+        request_model=schemas.TokenRevokeArguments,
+        reply_model=replies.TokenRevokeReply,
+        path="/tokens/revoke",
+        command=("token", "revoke"),
         operator_only=True,
         needs_agent=False,
         missing={"mcp": _AGENTS_DO_NOT},

@@ -11,9 +11,11 @@ from memory.engine.actions import ActionResult, plan_action
 from memory.engine.demote import DemoteResult, plan_demote
 from memory.engine.derive import DeriveResult, plan_derive
 from memory.engine.draft import Plan, R, Stamp
+from memory.engine.embedding import Vector
 from memory.engine.errors import LamboError
 from memory.engine.goals import RootGoalResult, SynonymResult, plan_root_goal, plan_synonym
 from memory.engine.graph import Graph
+from memory.engine.hybrid import Meanings, look_up
 from memory.engine.mutations import Mutation
 from memory.engine.requests import (
     ActionRequest,
@@ -68,6 +70,8 @@ class Scribe:
         self.now: Micros = START
         self.last: tuple[Mutation, ...] = ()
         """The mutations of the last write."""
+        self.vectors: dict[str, Vector] = {}
+        """What an embedder would give, by text; in a session with a contract."""
 
     def _carry_out(self, plan: Plan[R]) -> R:
         self.graph.apply_all(plan.mutations)
@@ -92,8 +96,21 @@ class Scribe:
         )
         stamp = self.stamp(request.event_time)
         return self._carry_out(
-            plan_derive(self.graph, request, stamp, co_occurrence_max=co_occurrence_max)
+            plan_derive(
+                self.graph,
+                request,
+                stamp,
+                co_occurrence_max=co_occurrence_max,
+                meanings=self.meanings([given.content for given in request.concepts]),
+            )
         )
+
+    def meanings(self, texts: Sequence[str]) -> Meanings | None:
+        """What was looked up before the write; None in a session without a contract."""
+        contract, table = self.graph.contract, self.graph.vectors
+        if contract is None or table is None:
+            return None
+        return look_up(contract, table, table.view(), self.vectors, matched_by_meaning=texts)
 
     def act(
         self,
@@ -108,11 +125,13 @@ class Scribe:
         request = ActionRequest(
             action, tuple(produces), tuple(modifies), tuple(depends_on), tuple(against), event_time
         )
-        return self._carry_out(plan_action(self.graph, request, self.stamp(event_time)))
+        stamp = self.stamp(event_time)
+        return self._carry_out(plan_action(self.graph, request, stamp, vectors=self.vectors))
 
     def demote(self, chunk: str, group: str = "group") -> DemoteResult:
         request = DemoteRequest(chunk, group)
-        return self._carry_out(plan_demote(self.graph, request, self.stamp()))
+        stamp = self.stamp()
+        return self._carry_out(plan_demote(self.graph, request, stamp, vectors=self.vectors))
 
     def retract(self, text: str, *, dry_run: bool = False) -> RetractResult:
         return self._carry_out(plan_retract(self.graph, RetractRequest(text, dry_run)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from lambo_site.wiring import build_readers
 from memory.engine.config import Config
+from memory.engine.embedding import Embedder
 from memory.engine.graph import Graph
 from memory.engine.ports import Clock, GraphStore, IdSource
 from memory.engine.requests import ActionRequest, Caller, ConceptInput, DeriveRequest
@@ -26,6 +28,7 @@ async def hosting(
     node_id: str = "node-1",
     clock: Clock | None = None,
     ids: IdSource | None = None,
+    embedder: Embedder | None = None,
     **config: Any,
 ) -> AsyncIterator[SessionHost]:
     """A started host; closed at the end, whatever the body did."""
@@ -38,12 +41,20 @@ async def hosting(
         readers=build_readers(settings),
         clock=clock or SystemClock(),
         ids=ids or RandomIds(),
+        embedder=embedder,
     )
     await host.start()
     try:
         yield host
     finally:
         await host.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread or task brings about, in short steps."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110  # threads set no asyncio event
+            await asyncio.sleep(0.005)
 
 
 def statement(*contents: str, kind: ConceptType = ConceptType.ENTITY) -> DeriveRequest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import Group, Mutation, PutConcept, PutEdge, PutInteraction, Receipt
 from memory.engine.ports import GraphStore, Lease, LeaseRefused, SessionBatch
 from memory.engine.times import Micros
@@ -32,6 +33,7 @@ def acquire(
     node_id: str = NODE,
     ttl_seconds: float = 45.0,
     create: bool = True,
+    contract: EmbeddingContract | None = None,
 ) -> Lease | LeaseRefused | None:
     return store.acquire_lease(
         session_id,
@@ -41,6 +43,7 @@ def acquire(
         create=create,
         match_strategy="hybrid",
         created_at=START,
+        contract=contract,
     )
 
 
@@ -56,9 +59,15 @@ class SessionLog:
     """The writer of one session: makes records, numbers groups, commits them under its lease."""
 
     def __init__(
-        self, store: GraphStore, session_id: str = "s", *, node_id: str = NODE, seed: int = 1
+        self,
+        store: GraphStore,
+        session_id: str = "s",
+        *,
+        node_id: str = NODE,
+        seed: int = 1,
+        contract: EmbeddingContract | None = None,
     ) -> None:
-        lease = acquire(store, session_id, node_id=node_id)
+        lease = acquire(store, session_id, node_id=node_id, contract=contract)
         assert isinstance(lease, Lease)
         self.store = store
         self.session_id = session_id
@@ -196,4 +205,11 @@ class SessionLog:
         assert loaded is not None
         assert loaded.set_aside == ()
         assert loaded.position == self.position
-        return loaded.snapshot
+        return in_order(loaded.snapshot)
+
+
+def in_order(snapshot: Snapshot) -> Snapshot:
+    """A stored snapshot in the order of `take_snapshot`; a store may give any."""
+    return snapshot._replace(
+        concepts=tuple(sorted(snapshot.concepts)), edges=tuple(sorted(snapshot.edges))
+    )

@@ -1,7 +1,8 @@
 """From the common options to an open client: which folder, which server, which rights.
 
 Finds the running server of the data folder or starts one in the background. Knows no verb. The
-operator secret is read only for verbs that need it and goes to the folder's own server alone.
+operator secret is read only for verbs that need it and goes to the folder's own server alone; a
+token goes wherever its owner sends the call.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from memory.data_folder import read_runtime
 
 if TYPE_CHECKING:
     from memory.client import LamboClient
+
+TOKEN_VARIABLE: Final = "LAMBO_TOKEN"
 
 _CONFIGURATION: Final = "lambo_site.configuration"
 """By name, as Django's settings are: the composition root is imported by nobody."""
@@ -43,6 +46,7 @@ def find_data_dir(options: Namespace, environ: Mapping[str, str]) -> Path:
 def server_environment(options: Namespace, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables of a server started on behalf of these options."""
     env = dict(environ)
+    env.pop(TOKEN_VARIABLE, None)  # a server has no use for the secret of a caller
     if (config := getattr(options, "config", None)) is not None:
         env["LAMBO_CONFIG"] = str(Path(config).expanduser().resolve())
     if (data_dir := getattr(options, "data_dir", None)) is not None:
@@ -50,13 +54,20 @@ def server_environment(options: Namespace, environ: Mapping[str, str]) -> dict[s
     return env
 
 
-def connect(options: Namespace, *, agent_id: str, as_operator: bool) -> LamboClient:
+def find_token(options: Namespace, environ: Mapping[str, str]) -> str | None:
+    """The token of `--token`, else of the variable; None where none is given."""
+    given: str | None = getattr(options, "token", None)
+    return given if given is not None else environ.get(TOKEN_VARIABLE, "").strip() or None
+
+
+def connect(options: Namespace, *, agent_id: str | None, as_operator: bool) -> LamboClient:
     """An open client for the server these options mean; started if need be."""
     from memory.cli.launcher import find_or_start_server
     from memory.client import Address, LamboClient, Retries
 
     # Under `manage.py` logging is configured; a line per request is no talk for people.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    token = find_token(options, os.environ)
     url: str | None = getattr(options, "url", None)
     if url is not None:
         return LamboClient(
@@ -66,6 +77,7 @@ def connect(options: Namespace, *, agent_id: str, as_operator: bool) -> LamboCli
             user=_person(),
             # Somebody waits at the terminal, and the address may be a typing error.
             retries=Retries(unreachable_seconds=2.0),
+            token=token,
         )
     data_dir = find_data_dir(options, os.environ)
     env = server_environment(options, os.environ)
@@ -84,6 +96,7 @@ def connect(options: Namespace, *, agent_id: str, as_operator: bool) -> LamboCli
         operator_secret=found.operator_secret,
         user=_person(),
         locate=locate,
+        token=token,
     )
 
 

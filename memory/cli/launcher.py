@@ -132,7 +132,7 @@ def _start(folder: DataFolder, *, env: Mapping[str, str], command: Sequence[str]
     with contextlib.suppress(FileNotFoundError):
         if folder.log_path.stat().st_size > LOG_BYTES_MAX:
             folder.log_path.replace(folder.log_path.with_name(folder.log_path.name + ".1"))
-    environ = {**env, "LAMBO_DATA_DIR": str(folder.path), **_port_variable(env)}
+    environ = {**env, "LAMBO_DATA_DIR": str(folder.path), **_address_variables(env)}
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
         # Not subprocess.Popen: it would complain at exit about a child that is meant to live on.
@@ -153,6 +153,19 @@ def _start(folder: DataFolder, *, env: Mapping[str, str], command: Sequence[str]
         raise ServerNotStarted(f"cannot start {command[0]}: {error.strerror}") from error
     _children.add(pid)
     return pid
+
+
+def _address_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """Where a server in the background listens, as far as it is not where it was told.
+
+    Whoever starts one is on this machine, and a server for others is started on purpose: one that
+    was told an address of the network stays on loopback, and goes on asking for tokens.
+    """
+    configured = importlib.import_module(CONFIGURATION).load_process_settings(
+        env, folder=Path.cwd()
+    )
+    inner = {} if configured.is_on_loopback else {"LAMBO_BIND": "127.0.0.1", "LAMBO_AUTH": "tokens"}
+    return {**inner, **_port_variable({**env, **inner})}
 
 
 def _port_variable(env: Mapping[str, str]) -> dict[str, str]:

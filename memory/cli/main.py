@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final
 
+from memory.cli.connection import find_token
 from memory.cli.verb import (
     SESSION_DEFAULT,
     VALUE_OPTIONS,
@@ -54,6 +55,7 @@ MODULES: Final[Mapping[str, str]] = {
     "stats": "stats",
     "receipt": "receipt",
     "session": "session",
+    "token": "token",
     "demo": "demo",
 }
 """The module of each verb; only the one that is used gets imported."""
@@ -62,7 +64,8 @@ SERVER_COMMANDS: Final[Mapping[str, str]] = {
     "serve": "Run the server in the foreground.",
     "mcp": "Serve the tools of one session to an MCP client over stdin and stdout.",
     "migrate": "Bring the database files up to this version.",
-    "createsuperuser": "Make a login for the admin pages.",
+    "admin": "Make a login for the admin pages: lambo admin create.",
+    "createsuperuser": "The same as Django asks for it.",
 }
 """The management commands people need; every other one is reached in the same way."""
 
@@ -116,7 +119,7 @@ def _run_verb(verb: Verb, words: Sequence[str], options: Namespace) -> int:
 
 def _invocation(arguments: Namespace) -> Invocation:
     agent: str | None = getattr(arguments, "agent", None)
-    if agent is None:
+    if agent is None and find_token(arguments, os.environ) is None:
         from memory.cli.identity import default_agent
 
         agent = default_agent()
@@ -237,7 +240,7 @@ def _run_bridge(words: Sequence[str]) -> int:
 
 def _apply_to_environment(command: str, options: Namespace) -> None:
     """Common options that a server command understands, as the variables it reads."""
-    for option in ("session", "agent", "url", "json"):
+    for option in ("session", "agent", "url", "json", "token"):
         if hasattr(options, option):
             raise UsageError(f"--{option} means nothing before {command}; put it after, if at all")
     if hasattr(options, "config"):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memory.client import Answer, LamboClient
 
 SESSION_DEFAULT: Final = "default"
-VALUE_OPTIONS: Final = ("--session", "--agent", "--data-dir", "--url", "--config")
+VALUE_OPTIONS: Final = ("--session", "--agent", "--data-dir", "--url", "--config", "--token")
 """The common options that are followed by a value."""
 
 SERVER_NOTE: Final = (
@@ -77,6 +77,8 @@ class Verb:
     note: str = SERVER_NOTE
     uses_server: bool = True
     """Whether the options that choose a session, an agent and a server mean anything."""
+    own: frozenset[str] = frozenset()
+    """Common options that mean something of its own to this verb, which adds them itself."""
 
     def parser(self) -> Parser:
         """The verb's own parser, common options included."""
@@ -86,7 +88,7 @@ class Verb:
             epilog=f"example:\n  {self.example}",
         )
         self.add_arguments(parser)
-        add_common_options(parser, with_server=self.uses_server)
+        add_common_options(parser, with_server=self.uses_server, without=self.own)
         return parser
 
     def refuse_idle_options(self, options: Namespace) -> None:
@@ -101,7 +103,8 @@ class Invocation:
     """The common options of one command, and the way to the server."""
 
     session: str
-    agent: str
+    agent: str | None
+    """None where a token says who calls."""
     connect: Callable[[bool], LamboClient]
     """(as operator) -> an open client."""
 
@@ -114,12 +117,16 @@ class Invocation:
         return self.connect(True)
 
 
-def add_common_options(parser: ArgumentParser, *, with_server: bool = True) -> None:
+def add_common_options(
+    parser: ArgumentParser, *, with_server: bool = True, without: frozenset[str] = frozenset()
+) -> None:
     """The options every verb takes. Absent ones leave no trace, so they may stand before the verb,
     after it, or both (the last one wins)."""
     group = parser.add_argument_group("common options")
 
     def add(option: str, metavar: str, text: str) -> None:
+        if option in without:
+            return
         group.add_argument(option, metavar=metavar, default=SUPPRESS, help=text)
 
     if with_server:
@@ -128,6 +135,7 @@ def add_common_options(parser: ArgumentParser, *, with_server: bool = True) -> N
         add("--data-dir", "FOLDER", "the data folder whose server is used (default: as configured)")
         add("--url", "URL", "use the server at this address; starts none")
         add("--config", "FILE", "the lambo.toml to read")
+        add("--token", "TOKEN", "the token to show (default: LAMBO_TOKEN, which others cannot see)")
     group.add_argument(
         "--json", action="store_true", default=SUPPRESS, help="print one JSON object"
     )

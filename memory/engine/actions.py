@@ -6,11 +6,20 @@ activity. Its own Causal and Dependency edges may close no cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory.engine.draft import Draft, Plan, Stamp, excerpt, needed_key, resolve_references
+from memory.engine.draft import (
+    NO_VECTORS,
+    Draft,
+    Plan,
+    Stamp,
+    excerpt,
+    needed_key,
+    resolve_references,
+)
+from memory.engine.embedding import Vector
 from memory.engine.errors import DependencyCycle, InvalidArgument
 from memory.engine.graph import Graph
 from memory.engine.requests import ActionRequest
@@ -45,13 +54,20 @@ class ActionResult:
         }
 
 
-def plan_action(graph: Graph, request: ActionRequest, stamp: Stamp) -> Plan[ActionResult]:
+def plan_action(
+    graph: Graph,
+    request: ActionRequest,
+    stamp: Stamp,
+    *,
+    vectors: Mapping[str, Vector] = NO_VECTORS,
+) -> Plan[ActionResult]:
     """Plan an action. Raises `DependencyCycle` or `UnresolvedReference`; then nothing is planned.
 
-    A text met twice is one concept; the type asked for first wins.
+    A text met twice is one concept; the type asked for first wins. New concepts get their vectors,
+    by text, and are found by meaning; they are linked to nothing by it.
     """
     against = resolve_references(graph, "against", request.against)
-    draft = Draft(graph, stamp, request.action)
+    draft = Draft(graph, stamp, request.action, vectors=vectors)
     created: list[NodeId] = []
 
     def resolve(field: str, text: str, concept_type: ConceptType) -> NodeId:

@@ -59,6 +59,7 @@ BOUNDS: Mapping[str, Bound] = {
     "away_after_seconds": Bound(0.05, 60.0),
     "outcome_unknown_after_seconds": Bound(0.1, 120.0),
     # An ordered close ends within 15 s, the rest of the shutdown included.
+    "embed_deadline_seconds": Bound(0.01, 60.0),
     "close_deadline_seconds": Bound(0.1, 14.0),
     "retry_initial_seconds": Bound(0.001, 10.0),
     "retry_max_seconds": Bound(0.001, 60.0),
@@ -149,6 +150,8 @@ class Config:
     """A batch unsettled for this long means that the store is away: new writes are refused."""
     outcome_unknown_after_seconds: float = 10.0
     """The longest a caller waits for an unsettled commit before it is told so."""
+    embed_deadline_seconds: float = 5.0
+    """The longest a write or a recall waits for the embedder before it goes on without."""
     close_deadline_seconds: float = 8.0
     """The longest a close waits for the committer."""
     retry_initial_seconds: float = 0.05

@@ -151,11 +151,12 @@ OPPOSITE_PREFIXES: Final = ("un", "in", "im", "ir", "il", "dis", "non", "de", "a
 """`encrypted` and `unencrypted` exclude each other without standing in a table."""
 
 
-def _words(text: str) -> frozenset[str]:
+def words_of(text: str) -> frozenset[str]:
+    """The words of a table."""
     return frozenset(text.split())
 
 
-def _forms(word: str) -> Iterator[str]:
+def inflect(word: str) -> Iterator[str]:
     """A word and its regular inflections; a form that does not exist does no harm."""
     yield word
     if len(word) < 4 or not word.isascii() or word.endswith(("ly", "ed", "ing", "er", "est", "s")):
@@ -179,7 +180,7 @@ def _read_contrasts() -> tuple[Mapping[str, frozenset[tuple[int, int]]], frozens
             converse.add(group)
         for alternative, words in enumerate(line.replace("<>", "|").split("|")):
             for word in words.split():
-                for form in _forms(word):
+                for form in inflect(word):
                     places.setdefault(form, set()).add((group, alternative))
     frozen = {word: frozenset(found) for word, found in places.items()}
     return MappingProxyType(frozen), frozenset(converse)
@@ -193,170 +194,9 @@ CONTRASTS_CJK: Final = _CONTRASTS_CJK
 NEGATIVE_PREFIXES: Final = ("un", "in", "im", "ir", "dis", "non")
 """What makes a word negative by itself, or looks so: it only ever softens a veto."""
 
-# -- words that agree ------------------------------------------------------------------------------
-
-# A line holds words that stand for each other among software teams, in one of their senses.
-_SYNONYMS: Final = """
-add append insert introduce
-admin administrator operator
-alert alarm notification notice
-allow let permit enable
-app application program
-archive archived archival
-ask request query
-begin start launch
-bill billing invoice invoicing
-bug defect fault error issue problem
-build compile
-build create make produce generate construct
-call invoke request
-cancel abort stop
-change modify edit update alter
-check verify validate test
-choose pick select decide
-clean clear purge empty flush invalidate
-client customer user
-cluster fleet
-code source
-config configuration setting settings
-connect attach link
-contain include hold have
-copy duplicate replicate mirror
-crash fail break die
-db database
-delete remove erase drop purge
-deploy release ship roll rollout
-describe explain document
-developer engineer programmer dev
-directory folder
-docs documentation
-documents files
-e-mail email mail
-endpoint route
-environment env
-event message
-execute run perform
-expire lapse end
-fast quick quickly
-fetch get retrieve load read pull
-file document
-find detect discover spot
-finish complete end
-fix repair correct patch
-flag toggle switch
-give grant assign
-happen occur
-host machine node server
-job task
-keep retain store hold save
-kind type sort
-large big huge
-last latest newest recent
-library package
-limit cap bound restrict
-list show display
-log record
-login signin logon
-main primary
-mandatory required needed
-member user
-merge combine join
-migrate move transfer
-monitor watch observe
-must should need have
-name call
-need require want
-new fresh
-often frequently
-own maintain manage
-owner maintainer responsible
-parallel concurrently simultaneously
-parse read
-password passphrase
-pay charge
-person people user
-picture photo image
-plan schedule
-prefer favour favor like
-prevent avoid
-process handle
-project repository repo
-publish release
-put place store
-queue backlog
-quit exit stop
-rebuild recreate regenerate
-receive get
-refuse reject deny decline
-rename renamed
-repeat retry again reattempt redo
-replace swap substitute
-report dashboard
-reset clear
-resolve fix close
-result outcome
-return give answer respond reply
-review inspect check
-rotate change renew
-save store keep persist write
-script program
-second sec
-secret credential
-send deliver ship emit transmit forward
-server backend
-service system
-setup installation
-share split
-skip ignore omit
-slow sluggish
-small little tiny
-start launch boot
-store persist keep save hold
-support handle
-team group squad
-tell inform notify
-ticket issue
-timeout deadline
-token key
-try attempt
-type kind
-upload send
-use apply employ utilise utilize rely
-user person account
-value number
-view see show
-wait pause
-warn alert
-website site page
-work function
-worker runner
-write save
-"""
-
-
-def _read_synonyms() -> Mapping[str, frozenset[int]]:
-    lines: dict[str, set[int]] = {}
-    for line, words in enumerate(_SYNONYMS.strip().splitlines()):
-        for word in words.replace("-", "").split():
-            for form in _forms(word):
-                lines.setdefault(form, set()).add(line)
-    return MappingProxyType({word: frozenset(found) for word, found in lines.items()})
-
-
-SYNONYMS: Final = _read_synonyms()
-"""The lines of each form. Two words that share one may stand for each other."""
-
-INFLECTIONS: Final = _words(
-    """
-    s es d ed e ing er ers or ion ions ation ment ly al y ies ied able ive ped ping ted ting ned
-    ning
-    """
-) | {""}
-"""Endings that leave a word what it is, near enough."""
-
 # -- negation --------------------------------------------------------------------------------------
 
-NEGATIONS: Final = _words(
+NEGATIONS: Final = words_of(
     """
     not no never cannot without none neither nor nobody nothing nowhere instead nicht kein keine
     keinen keinem keiner keines nie niemals ohne pas jamais sans aucun aucune nunca sin jamás
@@ -375,7 +215,7 @@ NOT_NEGATED: Final = frozenset(
 
 WEAK_NEGATIONS: Final = frozenset(
     form
-    for word in _words(
+    for word in words_of(
         """
     fail failed failure miss missing lack lacking lacks absent refuse refused reject rejected
     deny denied denies forbid forbidden forbids prohibit prohibited prevent prevented avoid
@@ -386,7 +226,7 @@ WEAK_NEGATIONS: Final = frozenset(
     reverse former formerly previously unlike expire expired instead less outside
     """
     )
-    for form in _forms(word)
+    for form in inflect(word)
 )
 """What a paraphrase may say instead of a negation; never a reason for a veto by itself."""
 
@@ -486,7 +326,7 @@ SINGLE: Final = frozenset(["a", "an", "one", "each", "every", "per"])
 
 # -- names -----------------------------------------------------------------------------------------
 
-NAMES: Final = _words(
+NAMES: Final = words_of(
     """
     adyen airflow android angular ansible anthropic apache auth0 avro aws azure babel bazel
     bigquery bitbucket caddy cassandra celery centos circleci claude clickhouse cloudflare
@@ -504,7 +344,7 @@ NAMES: Final = _words(
 )
 """Names that are no ordinary words: names in lower case and at the start of a sentence too."""
 
-GIVEN_NAMES: Final = _words(
+GIVEN_NAMES: Final = words_of(
     """
     aaron adam ahmed aisha alan albert alex alice amanda amir amy ana andrea andreas andrew
     anita anna anne anton antonio arjun barbara ben bianca bob boris brian bruno camila carla
@@ -543,13 +383,13 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 # Capital letters in the middle of a sentence that name nothing by themselves.
-NO_NAMES: Final = _words(
+NO_NAMES: Final = words_of(
     """
     i i'm i've id ids ok url urls uri api apis ui ux cli http https utc pr prs ci cd db dbs os
     """
 )
 
-GERMAN: Final = _words(
+GERMAN: Final = words_of(
     """
     der die das und ist sind nicht wird werden ein eine einen einem mit für von den dem im bei
     auf es
@@ -557,7 +397,7 @@ GERMAN: Final = _words(
 )
 """Two of these and a text is German, where every noun has a capital."""
 
-COMPONENTS: Final = _words(
+COMPONENTS: Final = words_of(
     """
     api app application bucket client cluster column department endpoint gateway microservice module
     page pipeline project queue repository server service table team topic worker
@@ -565,7 +405,7 @@ COMPONENTS: Final = _words(
 )
 """What the parts of a system are called: the word before one names it (`the billing service`)."""
 
-NO_COMPONENT_NAMES: Final = _words(
+NO_COMPONENT_NAMES: Final = words_of(
     """
     another any big central common core current different entire existing first free full last local
     main new next old only other own primary public private real remote same second separate shared
@@ -581,13 +421,13 @@ RELATIONS: Final = frozenset(
 )
 """Words whose two sides are not exchangeable, even in a sentence that was reworded elsewhere."""
 
-PREPOSITIONS: Final = _words(
+PREPOSITIONS: Final = words_of(
     """
     at in on by for from to with before after during until since via per within over under
     """
 )
 
-UNWEIGHTED: Final = _words(
+UNWEIGHTED: Final = words_of(
     """
     the a an is are was were be been being has have had do does did and or we our it its this
     that these those there they their will would should also so then which who as of

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory.engine.draft import Draft, Plan, Stamp
+from memory.engine.draft import NO_VECTORS, Draft, Plan, Stamp
+from memory.engine.embedding import Vector
 from memory.engine.errors import InvalidArgument
 from memory.engine.graph import Graph
 from memory.engine.limits import LIMIT_DEMOTE_SENTENCES
@@ -34,7 +36,13 @@ class DemoteResult:
         }
 
 
-def plan_demote(graph: Graph, request: DemoteRequest, stamp: Stamp) -> Plan[DemoteResult]:
+def plan_demote(
+    graph: Graph,
+    request: DemoteRequest,
+    stamp: Stamp,
+    *,
+    vectors: Mapping[str, Vector] = NO_VECTORS,
+) -> Plan[DemoteResult]:
     """Plan the observations; a blank chunk plans nothing.
 
     Observations are never matched, so the same sentence may be kept again. A key may be empty.
@@ -48,7 +56,7 @@ def plan_demote(graph: Graph, request: DemoteRequest, stamp: Stamp) -> Plan[Demo
         )
     if not sentences:
         return Plan((), DemoteResult(request.chunk_group_id, ()))
-    draft = Draft(graph, stamp, None)
+    draft = Draft(graph, stamp, None, vectors=vectors)
     created = tuple(
         draft.create(
             sentence,

@@ -10,33 +10,63 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any, TypeAlias
 
-from memory.engine.draft import Draft, Plan, Stamp, excerpt, needed_key, resolve_references
+from memory.engine.draft import (
+    NO_VECTORS,
+    Draft,
+    Plan,
+    Stamp,
+    excerpt,
+    needed_key,
+    resolve_references,
+)
 from memory.engine.errors import InvalidArgument, RepeatedObservation, SecondParent
 from memory.engine.graph import Graph
+from memory.engine.hybrid import Meanings, Outcome, link_by_meaning
 from memory.engine.requests import ConceptInput, DeriveRequest
 from memory.engine.types import ConceptType, EdgeType, NodeId
 
 
 @dataclass(frozen=True, slots=True)
 class DeriveResult:
-    """`created` and `matched` hold one entry per resolution, so an id can repeat in `matched`."""
+    """`created` and `matched` hold one entry per resolution, so an id can repeat in `matched`.
+
+    `meaning` is what matching by meaning added; None in a session that matches by words alone.
+    """
 
     interaction_id: NodeId
     given: int
     created: tuple[NodeId, ...]
     matched: tuple[NodeId, ...]
     reinforced: int
+    meaning: Outcome | None = None
 
     @property
     def text(self) -> str:
+        lines = [self.summary]
+        for candidate in self.meaning.replacements if self.meaning else ():
+            lines.append(f"  - may replace '{candidate.excerpt}' (id {candidate.id})")
+        return "\n".join(lines)
+
+    @property
+    def summary(self) -> str:
+        alike = f", {len(self.meaning.merged)} linked by meaning" if self.meaning else ""
         return (
             f"derived {self.given} concept(s): {len(self.created)} created, "
-            f"{len(self.matched)} matched existing"
+            f"{len(self.matched)} matched existing{alike}"
         )
 
     def as_wire(self) -> dict[str, Any]:
+        wire = self._counts_as_wire()
+        if self.meaning is not None:
+            wire["semantic_merged"] = list(self.meaning.merged)
+            wire["replacement_candidates"] = [
+                candidate.as_wire() for candidate in self.meaning.replacements
+            ]
+        return wire
+
+    def _counts_as_wire(self) -> dict[str, Any]:
         return {
-            "summary": self.text,
+            "summary": self.summary,
             "interaction_id": self.interaction_id,
             "created": list(self.created),
             "matched": list(self.matched),
@@ -46,19 +76,33 @@ class DeriveResult:
 
 
 def plan_derive(
-    graph: Graph, request: DeriveRequest, stamp: Stamp, *, co_occurrence_max: int
+    graph: Graph,
+    request: DeriveRequest,
+    stamp: Stamp,
+    *,
+    co_occurrence_max: int,
+    meanings: Meanings | None = None,
 ) -> Plan[DeriveResult]:
-    """Plan a derive under the canonical strategy.
+    """Plan a derive under the session's strategy.
 
-    `co_occurrence_max` bounds the CoOccurrence edges of one call. Raises `RepeatedObservation`,
-    `SecondParent`, `UnresolvedReference` or `InvalidArgument`, and then nothing is planned.
+    `co_occurrence_max` bounds the CoOccurrence edges of one call. `meanings` holds what could be
+    embedded of its texts. Raises `RepeatedObservation` and `SecondParent` (the canonical strategy
+    alone), `UnresolvedReference` or `InvalidArgument`, and then nothing is planned.
     """
     key_by_text = _needed_keys(graph, request)
-    _check_observations(graph, request, key_by_text)
-    _check_parents(graph, request, key_by_text)
+    if not graph.is_hybrid:
+        _check_observations(graph, request, key_by_text)
+    _check_pairs(request, key_by_text)
+    if not graph.is_hybrid:
+        _check_parents(graph, request, key_by_text)
     cited = [_resolve_citations(graph, place, given) for place, given in _numbered(request)]
-    draft = Draft(graph, stamp, "; ".join(given.content for given in request.concepts))
-    resolutions = _Resolutions(draft, key_by_text)
+    draft = Draft(
+        graph,
+        stamp,
+        "; ".join(given.content for given in request.concepts),
+        vectors=meanings.vectors if meanings else NO_VECTORS,
+    )
+    resolutions = _Resolutions(draft, key_by_text, matches_observations=graph.is_hybrid)
     node_by_text: dict[str, NodeId] = {}
     for given, citations in zip(request.concepts, cited, strict=True):
         # The first of equal texts decides the type; the others add only their citations.
@@ -68,10 +112,16 @@ def plan_derive(
             node_by_text[given.content] = node
         _cite(draft, node, citations)
     _link_co_occurring(draft, list(dict.fromkeys(node_by_text.values())), co_occurrence_max)
+    new_by_text = dict(resolutions.created_by_text)
     for parent, child in request.parent_of:
         parent_id = resolutions.resolve(parent, ConceptType.ENTITY)
         child_id = resolutions.resolve(child, ConceptType.ENTITY)
         draft.link(parent_id, child_id, EdgeType.HIERARCHICAL)
+    meaning = Outcome() if graph.is_hybrid else None
+    if meanings is not None and graph.is_hybrid:
+        # After every other edge: what the call itself says of a pair comes before what is guessed.
+        written = {*resolutions.created, *resolutions.matched}
+        meaning = link_by_meaning(draft, graph, meanings, new_by_text, written)
     return draft.plan(
         DeriveResult(
             interaction_id=draft.interaction_id,
@@ -79,6 +129,7 @@ def plan_derive(
             created=tuple(resolutions.created),
             matched=tuple(resolutions.matched),
             reinforced=draft.reinforced,
+            meaning=meaning,
         )
     )
 
@@ -86,19 +137,26 @@ def plan_derive(
 class _Resolutions:
     """Texts turned into concepts of one draft, and the count of how."""
 
-    def __init__(self, draft: Draft, key_by_text: Mapping[str, str]) -> None:
+    def __init__(
+        self, draft: Draft, key_by_text: Mapping[str, str], *, matches_observations: bool
+    ) -> None:
         self._draft = draft
         self._key_by_text = key_by_text
+        self._matches_observations = matches_observations
         self.created: list[NodeId] = []
+        self.created_by_text: dict[str, NodeId] = {}
         self.matched: list[NodeId] = []
 
     def resolve(self, content: str, concept_type: ConceptType) -> NodeId:
         """Match or create; either way this interaction derives the concept."""
         key = self._key_by_text[content]
         node = self._draft.match(key)
+        if node is None and self._matches_observations and concept_type is ConceptType.OBSERVATION:
+            node = self._draft.match_observation(content, key)
         if node is None:
             node = self._draft.create(content, key, concept_type)
             self.created.append(node)
+            self.created_by_text[content] = node
         else:
             self._draft.derive(node)
             self.matched.append(node)
@@ -147,14 +205,19 @@ def _check_observations(
         observed.add(key)
 
 
+def _check_pairs(request: DeriveRequest, key_by_text: Mapping[str, str]) -> None:
+    for place, (parent, child) in enumerate(request.parent_of):
+        if key_by_text[parent] == key_by_text[child]:
+            field = f"parent_of[{place}]"
+            raise InvalidArgument(field, f"{field}: parent and child name the same concept")
+
+
 def _check_parents(graph: Graph, request: DeriveRequest, key_by_text: Mapping[str, str]) -> None:
     """Each child keeps one parent, in the graph and within the call."""
     planned: dict[str, str] = {}
     for place, (parent, child) in enumerate(request.parent_of):
         parent_key, child_key = key_by_text[parent], key_by_text[child]
         field = f"parent_of[{place}]"
-        if parent_key == child_key:
-            raise InvalidArgument(field, f"{field}: parent and child name the same concept")
         held = {planned.setdefault(child_key, parent_key)}
         row = graph.find_by_key(child_key)
         if row is not None:

@@ -6,20 +6,33 @@ plan module writes through it, so the rules of stamping, deriving and reinforcin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar
 
+from memory.engine.embedding import Vector, vector_bytes
 from memory.engine.errors import InvalidArgument, UnresolvedReference
 from memory.engine.graph import Graph
 from memory.engine.limits import COUNTER_MAX, WEIGHT_MAX
-from memory.engine.mutations import Mutation, PutConcept, PutEdge, PutInteraction
+from memory.engine.mutations import (
+    DeleteEdge,
+    Mutation,
+    PutConcept,
+    PutEdge,
+    PutInteraction,
+    PutVector,
+)
 from memory.engine.ports import IdSource
 from memory.engine.rules import EDGES
-from memory.engine.text import canonical_key
+from memory.engine.text import canonical_key, normalised
 from memory.engine.times import Micros
 from memory.engine.types import Concept, ConceptType, Edge, EdgeType, Interaction, NodeId
 
 R = TypeVar("R")
+
+NO_VECTORS: Final[Mapping[str, Vector]] = MappingProxyType({})
+_SETTLING: Final = frozenset([EdgeType.CONTRADICTS, EdgeType.DEPENDENCY])
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +61,26 @@ class Draft:
 
     All records carry the interaction's `created_at`, which is `now` or one microsecond after the
     interaction before it, whichever is later: time in a session strictly increases.
+
+    `vectors`, by text, are of the session's contract; a new concept whose text has none is stored
+    without and gets its vector later.
     """
 
-    def __init__(self, graph: Graph, stamp: Stamp, prompt_text: str | None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        stamp: Stamp,
+        prompt_text: str | None,
+        *,
+        vectors: Mapping[str, Vector] = NO_VECTORS,
+    ) -> None:
         tail = graph.tail
         self._graph = graph
         self._stamp = stamp
+        self._vectors = vectors
         self._created: dict[str, NodeId] = {}  # by key, all types but Observation
+        self._observed: dict[str, NodeId] = {}  # by normalised content
+        self._types: dict[NodeId, ConceptType] = {}  # of what this draft creates
         self._edges: set[tuple[NodeId, NodeId, EdgeType]] = set()
         self.created_at = stamp.now if tail is None else max(stamp.now, tail.created_at + 1)
         self.interaction_id = stamp.ids.next_id()
@@ -82,6 +108,33 @@ class Draft:
         row = self._graph.find_by_key(key)
         return None if row is None else self._graph.id_at(row)
 
+    def match_observation(self, content: str, key: str) -> NodeId | None:
+        """The observation that says the same, white space and Unicode form aside."""
+        wanted = normalised(content)
+        planned = self._observed.get(wanted)
+        if planned is not None:
+            return planned
+        for row in self._graph.observation_rows(key):
+            if normalised(self._graph.content_at(row)) == wanted:
+                return self._graph.id_at(row)
+        return None
+
+    def created_type(self, concept_id: NodeId) -> ConceptType | None:
+        """The type of a concept that this draft creates."""
+        return self._types.get(concept_id)
+
+    @property
+    def claimed_at(self) -> Micros:
+        """The time this write is about, never later than it is written."""
+        about = self._stamp.event_time
+        return self.created_at if about is None else min(about, self.created_at)
+
+    def has_edge(self, source: NodeId, target: NodeId, edge_type: EdgeType) -> bool:
+        """Whether the edge is drafted, or held."""
+        return (source, target, edge_type) in self._edges or (
+            self._graph.edge_between(source, target, edge_type) is not None
+        )
+
     def create(
         self,
         content: str,
@@ -91,7 +144,7 @@ class Draft:
         chunk_group_id: str | None = None,
         last_demotion_time: Micros | None = None,
     ) -> NodeId:
-        """A new concept with its Derives edge."""
+        """A new concept with its vector, if there is one, and its Derives edge."""
         concept_id = self._stamp.ids.next_id()
         self.mutations.append(
             PutConcept(
@@ -108,8 +161,14 @@ class Draft:
                 )
             )
         )
+        self._types[concept_id] = concept_type
         if concept_type is not ConceptType.OBSERVATION:
             self._created[key] = concept_id
+        elif self._graph.is_hybrid:
+            self._observed.setdefault(normalised(content), concept_id)
+        vector, contract = self._vectors.get(content), self._graph.contract
+        if vector is not None and contract is not None:
+            self.mutations.append(PutVector(concept_id, contract.key, vector_bytes(vector)))
         self.derive(concept_id)
         return concept_id
 
@@ -117,16 +176,27 @@ class Draft:
         """Note that this interaction wrote the concept; once per draft."""
         self.link(self.interaction_id, concept_id, EdgeType.DERIVES)
 
-    def link(self, source: NodeId, target: NodeId, edge_type: EdgeType) -> bool:
+    def link(
+        self,
+        source: NodeId,
+        target: NodeId,
+        edge_type: EdgeType,
+        *,
+        weight: float | None = None,
+    ) -> bool:
         """Write the edge, or reinforce the one that stands; True if it is new.
 
         A natural key is written once per draft. Reinforcing keeps id, dates of birth and first
-        writer: weight + 1 up to 10, one write more, last written now by this agent.
+        writer: weight + 1 up to 10, one write more, last written now by this agent. A new edge has
+        the first weight of its type unless another is given. A citation settles what stands
+        between two concepts: a suspicion that one supersedes the other goes.
         """
         natural_key = (source, target, edge_type)
         if natural_key in self._edges:
             return False
         self._edges.add(natural_key)
+        if edge_type in _SETTLING:
+            self._drop_suspicion(source, target)
         standing = self._graph.edge_between(source, target, edge_type)
         agent_id = self._stamp.agent_id
         if standing is None:
@@ -135,7 +205,7 @@ class Draft:
                 source=source,
                 target=target,
                 edge_type=edge_type,
-                weight=EDGES[edge_type].first_weight,
+                weight=EDGES[edge_type].first_weight if weight is None else weight,
                 reinforcements=1,
                 created_at=self.created_at,
                 last_reinforced=self.created_at,
@@ -162,6 +232,12 @@ class Draft:
         ):
             first, second = second, first
         return self.link(first, second, edge_type)
+
+    def _drop_suspicion(self, first: NodeId, second: NodeId) -> None:
+        for newer, older in ((first, second), (second, first)):
+            held = self._graph.edge_between(newer, older, EdgeType.SUSPECTED_SUPERSEDES)
+            if held is not None:
+                self.mutations.append(DeleteEdge(held.id))
 
     def plan(self, result: R) -> Plan[R]:
         return Plan(tuple(self.mutations), result)

@@ -10,6 +10,7 @@ Invariant: two vectors may be compared only if their contracts are equal. A `Vec
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -76,6 +77,12 @@ class EmbeddingContract:
                 maximum=DIMENSIONS_MAX,
             )
 
+    @property
+    def key(self) -> str:
+        """The four facts as one text: what stored vectors are filed under."""
+        facts = [self.kind, self.model, self.dim, self.template]
+        return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+
     def as_wire(self) -> dict[str, Any]:
         """The four facts as JSON."""
         return {
@@ -136,6 +143,17 @@ def check_vector(vector: object, dim: int) -> Embedded:
     unit: Vector = (values / np.sqrt(np.sum(np.square(values)))).astype(np.float32)
     unit.flags.writeable = False
     return unit
+
+
+def vector_bytes(vector: Vector) -> bytes:
+    """How a vector is stored: its numbers as float32, little endian, one after another."""
+    return vector.astype("<f4", copy=False).tobytes()
+
+
+def vector_from(stored: bytes) -> Vector:
+    """The vector that `vector_bytes` stored; read-only."""
+    vector: Vector = np.frombuffer(stored, dtype="<f4").astype(np.float32, copy=False)
+    return vector
 
 
 # -- what cosines are worth ------------------------------------------------------------------------

@@ -136,6 +136,24 @@ class Forbidden(LamboError):
     code = "forbidden"
 
 
+class Unauthenticated(LamboError):
+    """No token, or none that opens anything; never says which of the two, or why."""
+
+    code = "unauthenticated"
+
+
+class RateLimited(LamboError):
+    """The token was used too often of late; nothing was done."""
+
+    code = "rate_limited"
+
+
+class TokenNotFound(LamboError):
+    """No token has that id."""
+
+    code = "token_not_found"
+
+
 # -- the state of a session or its store -------------------------------------------------------
 
 
@@ -161,6 +179,12 @@ class LeaseLost(LamboError):
     """Another process took the session over; this write was not stored."""
 
     code = "lease_lost"
+
+
+class EmbeddingMismatch(LamboError):
+    """The session's vectors are of another embedder; it is read by words and takes no writes."""
+
+    code = "embedding_mismatch"
 
 
 class StoreUnavailable(LamboError):

@@ -1,9 +1,10 @@
 """The graph of one session in RAM.
 
 Owns: nodes and edges as columns, the adjacency, the natural keys, the one interaction chain, the
-keyword index and the counters that scoring and blast radius read. `apply` is its only mutator and
-takes the same records the store writes; so replaying a session's log gives an equal graph. It
-refuses any record that would break an invariant (`InvalidSnapshot`), before changing anything.
+keyword index, the vectors and the counters that scoring and blast radius read. `apply` is its only
+mutator and takes the same records the store writes; so replaying a session's log gives an equal
+graph. It refuses any record that would break an invariant (`InvalidSnapshot`), before changing
+anything.
 
 Not here: policy. What a derive or an action adds is planned by the modules of those names.
 
@@ -18,8 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import numpy as np
+
 from memory.engine.concept_table import ConceptTable, time_cell
 from memory.engine.edge_table import EdgeTable, pack_key
+from memory.engine.embedding import EmbeddingContract, vector_from
 from memory.engine.errors import InvalidSnapshot
 from memory.engine.inverted_index import InvertedIndex
 from memory.engine.mutations import (
@@ -33,6 +37,7 @@ from memory.engine.mutations import (
     PutInteraction,
     PutReservation,
     PutSynonym,
+    PutVector,
     SetRootGoal,
 )
 from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES, EDGES, LEGAL_TRANSITIONS, STATUS_CODE
@@ -50,6 +55,7 @@ from memory.engine.types import (
     Status,
     Transition,
 )
+from memory.engine.vector_table import VectorTable
 
 _DERIVES: Final = EDGE_TYPE_CODE[EdgeType.DERIVES]
 _TEMPORAL: Final = EDGE_TYPE_CODE[EdgeType.TEMPORAL]
@@ -76,9 +82,20 @@ class InteractionChain:
 class Graph:
     """A session's nodes and edges; see the module docstring for what it keeps true."""
 
-    def __init__(self, session_id: str, created_at: Micros) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        created_at: Micros,
+        *,
+        contract: EmbeddingContract | None = None,
+        match_strategy: str = "canonical",
+    ) -> None:
         self.session_id = session_id
         self.created_at = created_at
+        self.contract = contract
+        self.match_strategy = match_strategy
+        self.vectors = None if contract is None else VectorTable(contract.dim)
+        """Vectors of `contract` alone; None in a session that was made without an embedder."""
         self.closed_at: Micros | None = None
         self.root_goal: Json = None
         self.epoch = 0
@@ -103,6 +120,25 @@ class Graph:
     @property
     def interaction_count(self) -> int:
         return len(self.chain.records)
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether new texts are matched by meaning too."""
+        return self.vectors is not None and self.match_strategy == "hybrid"
+
+    @property
+    def missing_vector_count(self) -> int:
+        """Concepts that a search by meaning cannot find yet; 0 where there is none."""
+        return 0 if self.vectors is None else self.concept_count - len(self.vectors)
+
+    def rows_without_vector(self) -> list[int]:
+        """Rows of the concepts whose vector is missing, ascending."""
+        if self.vectors is None:
+            return []
+        missing = self.concepts.live[: self.concepts.used].copy()
+        missing[self.vectors.rows()] = False
+        rows: list[int] = np.flatnonzero(missing).tolist()
+        return rows
 
     @property
     def tail(self) -> Interaction | None:
@@ -340,6 +376,8 @@ class Graph:
                 self._delete_concept(concept_id)
             case ApplyTransition(transition):
                 self._apply_transition(transition)
+            case PutVector(concept_id, contract, vector):
+                self._put_vector(concept_id, contract, vector)
             case SetRootGoal(root_goal):
                 self.root_goal = root_goal
             case PutSynonym(source_key, canonical_key):
@@ -396,7 +434,19 @@ class Graph:
         self.chain.originated[self.concepts["origin"][row]].remove(row)
         self.reservation_by_node.pop(concept_id, None)
         self.index.remove(row)
+        if self.vectors is not None:
+            self.vectors.remove(row)
         self.concepts.remove(row)
+
+    def _put_vector(self, concept_id: NodeId, contract: str, vector: bytes) -> None:
+        row = self.concepts.row_by_id.get(concept_id)
+        if row is None:
+            raise InvalidSnapshot(f"vector of unknown concept {concept_id}")
+        if self.vectors is None or self.contract is None or contract != self.contract.key:
+            raise InvalidSnapshot(f"the vector of concept {concept_id} is of another contract")
+        if len(vector) != 4 * self.vectors.dim:
+            raise InvalidSnapshot(f"the vector of concept {concept_id} has another width")
+        self.vectors.put(row, vector_from(vector))
 
     def _put_edge(self, edge: Edge) -> None:
         if edge.weight < 0:

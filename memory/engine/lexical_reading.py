@@ -253,7 +253,11 @@ def _other(kind: Kind, key: str, shown: str, quantity: Quantity = ("", "")) -> C
 
 def singular(key: str) -> str:
     """A word without the s of a plural or of a verb's third person."""
-    return key[:-1] if len(key) > 3 and key.endswith("s") and not key.endswith("ss") else key
+    if len(key) <= 3 or not key.endswith("s") or key.endswith("ss"):
+        return key
+    if key.endswith("ies") and len(key) > 4:
+        return key[:-3] + "y"
+    return key[:-2] if key.endswith(("ches", "shes", "sses", "xes", "zes")) else key[:-1]
 
 
 def _read_word(bare: str, folded: str) -> Chunk:

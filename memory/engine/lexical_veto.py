@@ -20,7 +20,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from memory.engine import contrasts
+from memory.engine import contrasts, synonyms
 from memory.engine.lexical_reading import UNPLACED, Kind, Multiset, Reading, read, singular
 
 
@@ -162,7 +162,7 @@ def _find_different_component(ours: Reading, theirs: Reading) -> Veto | None:
         if not left or not right:
             continue
         are_many = max(len(left), len(right)) > _COMPARED_MAX
-        if are_many or not any(a in b or b in a for a in left for b in right):
+        if are_many or not any(a in b or b in a or _agree(a, b) for a in left for b in right):
             return Veto(VetoReason.NAMES, _sorted(left), _sorted(right))
     return None
 
@@ -415,15 +415,19 @@ def _plain_words(reading: Reading, other: set[str]) -> list[str]:
 
 def _agree(one: str, other: str) -> bool:
     """Whether two words may stand for each other: synonyms, spellings, forms of one word."""
-    lines = contrasts.SYNONYMS.get(one)
-    if lines and not lines.isdisjoint(contrasts.SYNONYMS.get(other, ())):
+    if contrasts.ALIASES.get(one, one) == contrasts.ALIASES.get(other, other):
+        return True
+    if _is_short_for(one, other):
+        return True
+    lines = synonyms.SYNONYMS.get(one)
+    if lines and not lines.isdisjoint(synonyms.SYNONYMS.get(other, ())):
         return True
     alternatives = contrasts.CONTRASTS.get(one)
     if alternatives and not alternatives.isdisjoint(contrasts.CONTRASTS.get(other, ())):
         return True
     same = _shared_start(one, other)
     endings = {one[same:], other[same:]}
-    if same >= _STEM_MIN and endings <= contrasts.INFLECTIONS:
+    if same >= _STEM_MIN and endings <= synonyms.INFLECTIONS:
         return True
     # No endings are listed for other scripts; a short rest behind a long start will be one.
     if same > _STEM_MIN and not one.isascii() and max(map(len, endings)) <= _STEM_MIN:

@@ -58,6 +58,17 @@ class ApplyTransition(NamedTuple):
     transition: Transition
 
 
+class PutVector(NamedTuple):
+    """Set a concept's vector under a contract (`EmbeddingContract.key`); see `vector_bytes`.
+
+    It goes with its concept when that is deleted.
+    """
+
+    concept_id: NodeId
+    contract: str
+    vector: bytes
+
+
 class SetRootGoal(NamedTuple):
     """Replace the session's root goal (any JSON, or None)."""
 
@@ -90,6 +101,7 @@ Mutation: TypeAlias = (
     | DeleteConcept
     | DeleteEdge
     | ApplyTransition
+    | PutVector
     | SetRootGoal
     | PutSynonym
     | PutReservation

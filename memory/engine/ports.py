@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import Call, Group, Receipt
 from memory.engine.times import Micros
 from memory.engine.types import Edge, Interaction, NodeId, Snapshot
@@ -126,7 +127,11 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSession:
-    """A session as stored. `receipt_digests` maps (agent, key) to (verb + body) digests."""
+    """A session as stored. `receipt_digests` maps (agent, key) to (verb + body) digests.
+
+    The snapshot's concepts and edges stand in any order: putting half a million in order takes
+    longer than making them, and the graph does not ask for it.
+    """
 
     snapshot: Snapshot
     position: int
@@ -148,11 +153,13 @@ class GraphStore(Protocol):
         create: bool,
         match_strategy: str,
         created_at: Micros,
+        contract: EmbeddingContract | None = None,
     ) -> Lease | LeaseRefused | None:
         """Take the session for this node, always with token + 1.
 
         Allowed when nobody holds it, the holder is this node, or its lease expired by the store's
-        clock. With `create` an unknown session is made first; without, an unknown one gives None.
+        clock. With `create` an unknown session is made first, with that strategy and contract for
+        good; without, an unknown one gives None.
         """
 
     def renew_leases(

@@ -17,7 +17,7 @@ import numpy as np
 
 from memory.engine.collection import collection_paused
 from memory.engine.columns import Array
-from memory.engine.edge_table import pack_key
+from memory.engine.embedding import vector_bytes, vector_from
 from memory.engine.errors import InvalidSnapshot
 from memory.engine.graph import Graph
 from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES, EDGES
@@ -38,31 +38,51 @@ _CHUNK_ROWS: Final = 1_000
 """Records converted at once: few enough to stay in the processor's cache and to let other threads
 run in between, as single calls into C would not."""
 
+_LENGTH_TOLERANCE: Final = 1e-3
+"""Float32 keeps the length of a unit vector to about one part in a million."""
+
 _FROM_INTERACTION: Final = np.array([EDGES[kind].from_interaction for kind in EDGE_TYPES])
 _TO_INTERACTION: Final = np.array([EDGES[kind].to_interaction for kind in EDGE_TYPES])
 
 
 def take_snapshot(graph: Graph) -> Snapshot:
     """Everything of the graph, frozen: interactions in chain order, the rest by id."""
-    concepts, edges = graph.concepts, graph.edges
-    concept_rows = sorted(graph.concept_rows(), key=concepts.ids.__getitem__)
-    edge_rows = sorted(edges.live_rows().tolist(), key=edges.ids.__getitem__)
+    with collection_paused():
+        concepts, edges = _concepts_by_id(graph), _edges_by_id(graph)
     return Snapshot(
         session_id=graph.session_id,
         created_at=graph.created_at,
         closed_at=graph.closed_at,
         root_goal=graph.root_goal,
         interactions=graph.interactions(),
-        concepts=tuple(
-            record
-            for rows in _chunks(concept_rows)
-            for record in concepts.records(rows, graph.chain.records)
-        ),
-        edges=tuple(edge for rows in _chunks(edge_rows) for edge in graph.edges_at(rows)),
+        concepts=concepts,
+        edges=edges,
         synonyms=tuple(sorted(graph.synonyms.items())),
         reservations=tuple(graph.reservations()),
         transitions=tuple(graph.transitions.values()),
+        match_strategy=graph.match_strategy,
+        contract=graph.contract,
+        vectors=_vectors_by_id(graph),
     )
+
+
+def _concepts_by_id(graph: Graph) -> tuple[Concept, ...]:
+    concepts, chain = graph.concepts, graph.chain.records
+    rows = sorted(graph.concept_rows(), key=concepts.ids.__getitem__)
+    return tuple(record for some in _chunks(rows) for record in concepts.records(some, chain))
+
+
+def _edges_by_id(graph: Graph) -> tuple[Edge, ...]:
+    edges = graph.edges
+    rows = sorted(edges.live_rows().tolist(), key=edges.ids.__getitem__)
+    return tuple(record for some in _chunks(rows) for record in graph.edges_at(some))
+
+
+def _vectors_by_id(graph: Graph) -> tuple[tuple[NodeId, bytes], ...]:
+    if graph.vectors is None:
+        return ()
+    held = ((graph.id_at(row), graph.vectors.get(row)) for row in graph.concept_rows())
+    return tuple(sorted((name, vector_bytes(some)) for name, some in held if some is not None))
 
 
 def load_snapshot(snapshot: Snapshot) -> Graph:
@@ -72,7 +92,12 @@ def load_snapshot(snapshot: Snapshot) -> Graph:
 
 
 def _load(snapshot: Snapshot) -> Graph:
-    graph = Graph(snapshot.session_id, snapshot.created_at)
+    graph = Graph(
+        snapshot.session_id,
+        snapshot.created_at,
+        contract=snapshot.contract,
+        match_strategy=snapshot.match_strategy,
+    )
     graph.root_goal, graph.closed_at = snapshot.root_goal, snapshot.closed_at
     graph.synonyms.update(snapshot.synonyms)
     if len(graph.synonyms) != len(snapshot.synonyms):
@@ -81,6 +106,7 @@ def _load(snapshot: Snapshot) -> Graph:
     _load_concepts(graph, snapshot.concepts)
     _load_edges(graph, snapshot.edges)
     _check_whole(graph)
+    _load_vectors(graph, snapshot.vectors)
     for reservation in snapshot.reservations:
         if not graph.has_node(reservation.node_id):
             raise InvalidSnapshot(f"reservation of unknown node {reservation.node_id}")
@@ -139,6 +165,31 @@ def _load_concepts(graph: Graph, records: Sequence[Concept]) -> None:
     origins = concepts["origin"][: concepts.used].astype(np.int64)
     graph.chain.originated = _grouped(origins, np.arange(concepts.used), graph.interaction_count)
     graph.index.bulk_load(range(concepts.used), _documents(graph))
+
+
+def _load_vectors(graph: Graph, records: Sequence[tuple[NodeId, bytes]]) -> None:
+    """Fill the vector table. What is no unit vector of a concept is left out, not refused.
+
+    A vector can be computed again: its concept counts as without one until that is done, and the
+    new one takes the place of what was stored.
+    """
+    table = graph.vectors
+    if table is None:
+        return
+    rows_by_id, size = graph.concepts.row_by_id, 4 * table.dim
+    for some in _chunks(records):
+        usable = {
+            rows_by_id[name]: vector
+            for name, vector in some
+            if len(vector) == size and name in rows_by_id
+        }
+        rows = np.fromiter((row for row in usable if row not in table), dtype=np.int64)
+        vectors = vector_from(b"".join([usable[row] for row in rows.tolist()]))
+        matrix = vectors.reshape(len(rows), table.dim)
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = np.sqrt(np.sum(np.square(matrix, dtype=np.float64), axis=1))
+            is_unit = np.abs(lengths - 1.0) < _LENGTH_TOLERANCE
+        table.fill(rows[is_unit].tolist(), matrix[is_unit])
 
 
 def _first_repeated_key(records: Sequence[Concept]) -> str:
@@ -257,11 +308,11 @@ def _count_edges(graph: Graph, codes: Array, sources: Array, targets: Array) -> 
 
 def _check_whole(graph: Graph) -> None:
     """What single records cannot show: each step of the chain and each concept is joined up."""
-    temporal = EDGE_TYPE_CODE[EdgeType.TEMPORAL]
-    steps = {pack_key(temporal, row, row - 1) for row in range(1, graph.interaction_count)}
-    used = graph.edges.used
-    is_temporal = graph.edges["type"][:used] == temporal
-    if int(is_temporal.sum()) != len(steps) or not steps <= graph.edges.row_by_key.keys():
+    used, steps = graph.edges.used, max(0, graph.interaction_count - 1)
+    temporal = np.flatnonzero(graph.edges["type"][:used] == EDGE_TYPE_CODE[EdgeType.TEMPORAL])
+    strides = graph.edges["source"][temporal] - graph.edges["target"][temporal]
+    # No two have the same ends, so as many edges as steps, each one step long, are the chain.
+    if temporal.size != steps or not (strides == 1).all():
         raise InvalidSnapshot("the Temporal edges do not follow the chain of interactions")
     underived = np.flatnonzero(graph.concepts["derivations"][: graph.concepts.used] == 0)
     if underived.size:

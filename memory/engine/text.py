@@ -97,6 +97,11 @@ def is_blank(text: str) -> bool:
     return not strip_invisible(text).strip()
 
 
+def normalised(text: str) -> str:
+    """`text` as two writers may both have meant it: composed, visible, single spaces; case kept."""
+    return " ".join(unicodedata.normalize("NFC", strip_invisible(text)).split())
+
+
 def canonical_key(raw: str, synonyms: Mapping[str, str] = _NO_SYNONYMS) -> str:
     """The key under which concepts of the same meaning meet: sorted stems joined by one space.
 

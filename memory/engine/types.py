@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.times import Micros
 
 NodeId: TypeAlias = str
@@ -128,7 +129,10 @@ class Reservation(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Everything of one session's graph. Order: interactions by chain, the rest by id."""
+    """Everything of one session's graph. Order: interactions by chain, the rest by id.
+
+    `vectors` holds (concept, bytes) of the session's own contract only.
+    """
 
     session_id: str
     created_at: Micros
@@ -140,3 +144,6 @@ class Snapshot(NamedTuple):
     reservations: tuple[Reservation, ...] = ()
     transitions: tuple[Transition, ...] = ()
     closed_at: Micros | None = None
+    match_strategy: str = "canonical"
+    contract: EmbeddingContract | None = None
+    vectors: tuple[tuple[NodeId, bytes], ...] = ()

@@ -12,6 +12,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
+
+from memory.engine.embedding import EmbeddingContract, vector_bytes, vector_from
 from memory.engine.errors import InvalidArgument, InvalidSnapshot
 from memory.engine.limits import COUNTER_MAX
 from memory.engine.mutations import (
@@ -25,6 +28,7 @@ from memory.engine.mutations import (
     PutInteraction,
     PutReservation,
     PutSynonym,
+    PutVector,
     SetRootGoal,
 )
 from memory.engine.times import Micros, format_rfc3339, parse_rfc3339
@@ -310,8 +314,52 @@ def snapshot_from_json(obj: Any) -> Snapshot:
             synonyms=records("synonyms", _synonym_from_json),
             reservations=records("reservations", reservation_from_json),
             transitions=records("canonization_events", transition_from_json),
+            match_strategy=read.take("match_strategy", str, "canonical"),
+            contract=_contract_from_json(read.left.pop("embedding_contract", None)),
+            vectors=records("embeddings", _embedding_from_json),
         )
     )
+
+
+def _contract_from_json(obj: Any) -> EmbeddingContract | None:
+    if obj is None:
+        return None
+    read = _Reader("embedding_contract", obj)
+    return read.finish(
+        EmbeddingContract(
+            read.take("kind", str),
+            read.maybe("model", str),
+            read.take("dim", int),
+            read.take("template", str),
+        )
+    )
+
+
+def _embedding_from_json(obj: Any) -> tuple[str, bytes]:
+    read = _Reader("embedding", obj)
+    return read.finish((read.id("concept_id"), _vector(read.take("embedding", list))))
+
+
+def _vector(numbers: list[Any]) -> bytes:
+    try:
+        return vector_bytes(np.asarray(numbers, dtype=np.float32))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidSnapshot("an embedding must be a list of numbers") from error
+
+
+def _meaning_to_json(snapshot: Snapshot) -> dict[str, Any]:
+    """Strategy, contract and vectors; nothing for a session that matches by words alone."""
+    if snapshot.contract is None:
+        is_default = snapshot.match_strategy == "canonical"
+        return {} if is_default else {"match_strategy": snapshot.match_strategy}
+    return {
+        "match_strategy": snapshot.match_strategy,
+        "embedding_contract": snapshot.contract.as_wire(),
+        "embeddings": [
+            {"concept_id": concept_id, "embedding": vector_from(vector).tolist()}
+            for concept_id, vector in snapshot.vectors
+        ],
+    }
 
 
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -331,6 +379,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
         ],
         "reservations": [reservation_to_json(item, name) for item in snapshot.reservations],
         "canonization_events": [transition_to_json(item, name) for item in snapshot.transitions],
+        **_meaning_to_json(snapshot),
     }
 
 
@@ -356,6 +405,12 @@ def mutation_from_json(obj: Any) -> Mutation:
             return read.finish(ApplyTransition(transition_from_json(read.take("event", dict))))
         case "set_root_goal":
             return read.finish(SetRootGoal(read.left.pop("root_goal", None)))
+        case "set_embedding":
+            return read.finish(
+                PutVector(
+                    read.id("id"), read.take("contract", str), _vector(read.take("embedding", list))
+                )
+            )
         case "put_synonym":
             return read.finish(
                 PutSynonym(read.take("source_key", str), read.take("canonical_key", str))
@@ -392,6 +447,14 @@ def mutation_to_json(mutation: Mutation, session_id: str) -> dict[str, Any]:
             return {"op": "set_root_goal", "root_goal": root_goal}
         case PutSynonym(source, target):
             return {"op": "put_synonym", "source_key": source, "canonical_key": target}
+        case PutVector(concept_id, contract, vector):
+            numbers = vector_from(vector).tolist()
+            return {
+                "op": "set_embedding",
+                "id": concept_id,
+                "contract": contract,
+                "embedding": numbers,
+            }
         case PutReservation(reservation):
             wire = reservation_to_json(reservation, session_id)
             return {"op": "put_reservation", "reservation": wire}

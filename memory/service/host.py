@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from memory.engine.config import Config
+from memory.engine.embedding import Embedder, EmbeddingContract
 from memory.engine.errors import (
     Forbidden,
     InvalidArgument,
@@ -37,9 +38,12 @@ from memory.engine.times import format_rfc3339
 from memory.service.committer import Outcome, Settled
 from memory.service.committer_thread import CommitterThread
 from memory.service.events import Event, EventFeed, Told
+from memory.service.meanings import VectorFiller
 from memory.service.memory import Memory, MemoryView, Readers, SessionLink
 from memory.service.replies import Reply
-from memory.service.store_access import StoreAccess, session_not_found
+from memory.service.store_access import StoreAccess, session_not_found, strategy_of
+from memory.service.text_embedder import TextEmbedder
+from memory.service.tokens import OnWriter, TokenKeeper
 from memory.service.trial import Trial
 from memory.service.writes import Writes
 
@@ -79,6 +83,8 @@ class SessionHost:
         readers: Readers,
         clock: Clock,
         ids: IdSource,
+        keep_tokens: Callable[[OnWriter], TokenKeeper] | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         self._store = store
         self._node_id = node_id
@@ -94,6 +100,11 @@ class SessionHost:
         self._tasks: set[asyncio.Task[None]] = set()
         self._committer: CommitterThread | None = None
         self._store_access: StoreAccess | None = None
+        self._embedder = embedder
+        self._text_embedder: TextEmbedder | None = None
+        self._filler: VectorFiller | None = None
+        self._keep_tokens = keep_tokens
+        self._tokens: TokenKeeper | None = None
         self._closing = False
 
     @property
@@ -110,6 +121,13 @@ class SessionHost:
         committer = self._committer
         return committer is not None and not committer.has_failed and not committer.is_away
 
+    @property
+    def tokens(self) -> TokenKeeper:
+        """The tokens beside the sessions; raises `Forbidden` where none are kept."""
+        if self._tokens is None:
+            raise Forbidden("this host keeps no tokens")
+        return self._tokens
+
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -121,6 +139,8 @@ class SessionHost:
             clock=self._clock,
             on_settled=self._on_settled,
         )
+        if self._keep_tokens is not None:
+            self._tokens = self._keep_tokens(self._committer.run)
         self._store_access = StoreAccess(
             self._store,
             self._committer,
@@ -128,10 +148,28 @@ class SessionHost:
             endpoint=self._endpoint,
             config=self._config,
             clock=self._clock,
+            contract=self._contract,
         )
+        if self._embedder is not None:
+            self._start_embedding(self._embedder)
         self._spawn(self._store_access.finish_deletions())
         self._spawn(self._beat())
         self._spawn(self._retain())
+
+    def _start_embedding(self, embedder: Embedder) -> None:
+        self._text_embedder = TextEmbedder(
+            embedder, deadline_seconds=self._config.embed_deadline_seconds
+        )
+        self._filler = VectorFiller(
+            self._text_embedder,
+            lambda: [entry.memory for entry in self._open.values()],
+            retry_initial_seconds=self._config.retry_initial_seconds,
+        )
+        self._spawn(self._filler.run())
+
+    @property
+    def _contract(self) -> EmbeddingContract | None:
+        return None if self._embedder is None else self._embedder.contract
 
     async def close(self) -> CloseReport:
         """Stop accepting, wait for the committer, give the leases back, stop. Idempotent."""
@@ -147,8 +185,12 @@ class SessionHost:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._text_embedder is not None:
+            self._text_embedder.close()
         if drained:
             await self._release_all()
+            if self._tokens is not None:
+                await self._tokens.close()
         await self._committer.stop()
         healthy = drained and not self._committer.has_failed
         return CloseReport(ok=healthy and unsettled == 0, unsettled=unsettled)
@@ -188,7 +230,15 @@ class SessionHost:
         if session_id not in self._open and await self._access().find(session_id) is None:
             if not create:
                 raise session_not_found(session_id)
-            await act(Trial(session_id, config=self._config))
+            strategy = strategy_of(self._config, self._contract)
+            await act(
+                Trial(
+                    session_id,
+                    config=self._config,
+                    contract=self._contract,
+                    match_strategy=strategy,
+                )
+            )
         memory = await self.memory(session_id, create=create)
         try:
             return await act(memory)
@@ -294,10 +344,12 @@ class SessionHost:
             readers=self._readers,
             clock=self._clock,
             ids=self._ids,
+            embedder=self._text_embedder,
         )
         entry = _Open(memory, lease, self._clock.monotonic())
         self._open[session_id] = entry
         self._routes[incarnation] = memory
+        self._request_vectors()
         return entry
 
     async def _make_room(self) -> None:
@@ -446,6 +498,10 @@ class SessionHost:
         memory.on_reloaded(graph, loaded.position, dict(loaded.receipt_digests), link)
         log.warning("session %r reloaded at position %d", session_id, loaded.position)
 
+    def _request_vectors(self) -> None:
+        if self._filler is not None:
+            self._filler.wake()
+
     # -- plumbing ---------------------------------------------------------------------------------
 
     def _running(self) -> CommitterThread:
@@ -485,6 +541,9 @@ class _Link(SessionLink):
 
     def request_reload(self, memory: Memory) -> None:
         self._host._spawn(self._host._reload(memory))
+
+    def request_vectors(self) -> None:
+        self._host._request_vectors()
 
     def forget(self, memory: Memory) -> None:
         entry = self._host._open.get(self._session_id)

@@ -13,13 +13,15 @@ import hashlib
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Protocol
 
 from memory.engine.config import Config, Durability
 from memory.engine.draft import Plan
+from memory.engine.embedding import EmbeddingFailure
 from memory.engine.errors import (
+    EmbeddingMismatch,
     IdempotencyConflict,
     LamboError,
     LeaseLost,
@@ -33,15 +35,18 @@ from memory.engine.errors import (
     StoreUnavailable,
 )
 from memory.engine.graph import Graph
+from memory.engine.hybrid import Meanings
 from memory.engine.limits import BACKLOG_MUTATIONS, RECEIPTS_PER_SESSION
-from memory.engine.mutations import Call, Group, Receipt
+from memory.engine.mutations import Call, Group, Mutation, PutVector, Receipt
 from memory.engine.ports import Clock, GraphStore, IdSource
 from memory.engine.requests import Caller, InspectRequest, RecallRequest
 from memory.engine.times import Micros
 from memory.service.committer import Outcome, Settled
-from memory.service.replies import Answer, Reply
+from memory.service.meanings import find_meanings, find_query, is_mismatch
+from memory.service.replies import Answer, Reply, receipt_reply, replay, replayed
 from memory.service.stats import SessionStats, count_graph
-from memory.service.writes import R, Writes
+from memory.service.text_embedder import TextEmbedder
+from memory.service.writes import NO_TEXTS, MakePlan, R, Texts, Writes
 
 log = logging.getLogger("lambo.memory")
 
@@ -56,10 +61,11 @@ Scope = tuple[str, str]
 class Readers:
     """How questions are answered; wired once, so that the service knows neither recall nor canon.
 
-    Each takes the graph, the request and the instant of asking.
+    Each takes the graph, the request and the instant of asking; recall also what was looked up of
+    the query's meaning, or None.
     """
 
-    recall: Callable[[Graph, RecallRequest, Micros], Answer]
+    recall: Callable[[Graph, RecallRequest, Micros, Meanings | None], Answer]
     inspect: Callable[[Graph, InspectRequest, Micros], Answer]
     saints: Callable[[Graph], Answer]
 
@@ -74,7 +80,18 @@ class MemoryView:
 
     async def recall(self, request: RecallRequest) -> Reply:
         """What the session knows that answers a question."""
-        return self._warn(Reply.of(self._readers.recall(self.graph, request, self._clock.now())))
+        meanings, failure = await self._find_query(request)
+        now = self._clock.now()
+        reply = Reply.of(self._readers.recall(self.graph, request, now, meanings))
+        if failure is not None:
+            line = f"recall: query embedding failed ({failure}); only words were looked for"
+            reply.structured["warnings"] = [*reply.structured["warnings"], line]
+        return self._warn(reply)
+
+    async def _find_query(
+        self, request: RecallRequest
+    ) -> tuple[Meanings | None, EmbeddingFailure | None]:
+        return None, None
 
     async def inspect(self, request: InspectRequest) -> Reply:
         """One concept and what stands around it."""
@@ -134,6 +151,9 @@ class SessionLink(Protocol):
     def forget(self, memory: Memory) -> None:
         """Drop this memory: the session is no longer ours."""
 
+    def request_vectors(self) -> None:
+        """Have the concepts that got no vector embedded later."""
+
 
 class Memory(MemoryView, Writes):
     """An open session under our lease. Made by `SessionHost.memory`, never directly."""
@@ -150,6 +170,7 @@ class Memory(MemoryView, Writes):
         readers: Readers,
         clock: Clock,
         ids: IdSource,
+        embedder: TextEmbedder | None = None,
     ) -> None:
         MemoryView.__init__(self, graph, readers=readers, clock=clock)
         Writes.__init__(self, graph, config=config, ids=ids)
@@ -157,6 +178,8 @@ class Memory(MemoryView, Writes):
         self._store = store
         self._position = position  # of the newest group applied to the RAM graph
         self._digests = OrderedDict(receipt_digests)
+        self._embedder = embedder
+        self._preparing: dict[Scope, asyncio.Event] = {}  # keys of writes not yet applied
         self._in_flight: dict[Scope, _Pending] = {}
         self._pending: OrderedDict[int, _Pending] = OrderedDict()
         self._pending_mutations = 0
@@ -167,25 +190,31 @@ class Memory(MemoryView, Writes):
         self._closing = False
         self.last_used = clock.monotonic()
 
+    async def _find_query(
+        self, request: RecallRequest
+    ) -> tuple[Meanings | None, EmbeddingFailure | None]:
+        return await find_query(lambda: self.graph, self._embedder, request)
+
     async def receipt(self, key: str, *, agent_id: str) -> Reply:
         """How a write under a key ended: `applied` (not yet committed) or `committed`."""
         scope = (agent_id, key)
         pending = self._in_flight.get(scope)
         if pending is not None:
-            return _receipt_reply(key, "applied", pending.reply)
+            return receipt_reply(key, "applied", pending.reply)
         stored = await asyncio.to_thread(
             self._store.find_receipt, self.graph.session_id, agent_id, key
         )
         if stored is None:
             return await MemoryView.receipt(self, key, agent_id=agent_id)
-        return _receipt_reply(key, "committed", _replay(stored))
+        return receipt_reply(key, "committed", replay(stored))
 
     async def _write(
         self,
         verb: str,
         request: object,
         caller: Caller,
-        make_plan: Callable[[Micros], Plan[R]],
+        make_plan: MakePlan[R],
+        texts: Texts = NO_TEXTS,
     ) -> Reply:
         """The one way into the graph: answer from a receipt, or plan, apply, queue and wait."""
         self.last_used = self._clock.monotonic()
@@ -193,19 +222,29 @@ class Memory(MemoryView, Writes):
         key = caller.key or self._ids.next_id()
         digest = hashlib.sha256(f"{verb}\n{arguments}".encode()).hexdigest()
         call = Call(verb, caller.agent_id, key, digest, arguments)
+        scope = (call.agent_id, call.key)
         if caller.key is not None:
             known = await self._known_reply(call)
+            while known is None and scope in self._preparing:
+                await self._preparing[scope].wait()
+                known = await self._known_reply(call)
             if known is not None:
                 return known
-        if not self._ready.is_set():
-            await self._until_reloaded()
-        self._check_writable()
-        # From here to the end of `_apply` nothing is awaited.
-        now = self._clock.now()
-        plan = make_plan(now)
-        if not plan.mutations:
-            return Reply.of(plan.result, key=key)
-        pending = self._apply(call, plan, now)
+        # A request under this key that comes while this one is prepared waits for its end.
+        done = self._preparing[scope] = asyncio.Event()
+        try:
+            await self._until_writable()
+            meanings = await find_meanings(lambda: self.graph, self._embedder, texts)
+            await self._until_writable()
+            # From here to the end of `_apply` nothing is awaited.
+            now = self._clock.now()
+            plan = make_plan(now, meanings)
+            if not plan.mutations:
+                return Reply.of(plan.result, key=key)
+            pending = self._apply(call, plan, now)
+        finally:
+            del self._preparing[scope]
+            done.set()
         if self._config.durability is not Durability.COMMIT:
             return pending.reply
         return await self._settled(pending)
@@ -221,8 +260,8 @@ class Memory(MemoryView, Writes):
             assert pending.group.call is not None
             _check_same(pending.group.call.digest, call)
             if self._config.durability is not Durability.COMMIT:
-                return _replayed(pending.reply)
-            return _replayed(await self._settled(pending))
+                return replayed(pending.reply)
+            return replayed(await self._settled(pending))
         digest = self._digests.get(scope)
         if digest is None:
             return None
@@ -239,11 +278,18 @@ class Memory(MemoryView, Writes):
         if stored is None:  # kept for a limited time: the key is free again
             self._digests.pop(scope, None)
             return None
-        return _replay(stored)
+        return replay(stored)
+
+    async def _until_writable(self) -> None:
+        """Wait for a reload under way; raise what stands against a write."""
+        while not self._ready.is_set():
+            await self._until_reloaded()
+        self._check_writable()
 
     def _check_writable(self) -> None:
         if self._fence is not None:
             raise self._fence
+        self._check_contract()
         if self._closing:
             raise SessionClosed(
                 f"session '{self.graph.session_id}' is being put away; ask again",
@@ -261,37 +307,86 @@ class Memory(MemoryView, Writes):
                 retry_after_seconds=ANSWER_RETRY_SECONDS,
             )
 
+    def _check_contract(self) -> None:
+        """Refuse to write where the server's vectors are not those of the session."""
+        contract = self.graph.contract
+        own = None if self._embedder is None else self._embedder.contract
+        if contract is not None and is_mismatch(self.graph, own):
+            configured = "none" if own is None else own.describe()
+            raise EmbeddingMismatch(
+                f"session '{self.graph.session_id}' holds vectors of {contract.describe()}; this "
+                f"server's embedder is {configured}. It is read by words alone and takes no "
+                f"writes until the server runs with embedder.kind {contract.kind} again",
+                contract=contract.as_wire(),
+                configured=None if own is None else own.as_wire(),
+            )
+
     def _apply(self, call: Call, plan: Plan[R], now: Micros) -> _Pending:
         """Carry the plan out in RAM and queue its group."""
         reply = Reply.of(plan.result, key=call.key)
-        self._position += 1
         receipt = Receipt(
             agent_id=call.agent_id,
             key=call.key,
             verb=call.verb,
             digest=call.digest,
             reply={"text": reply.text, "structured": reply.structured},
-            position=self._position,
+            position=self._position + 1,
             created_at=now,
         )
+        pending = self._queue(plan.mutations, now, reply, call, receipt)
+        self._in_flight[(call.agent_id, call.key)] = pending
+        if self.graph.missing_vector_count:
+            self._link.request_vectors()
+        return pending
+
+    def _queue(
+        self,
+        mutations: tuple[Mutation, ...],
+        now: Micros,
+        reply: Reply,
+        call: Call | None = None,
+        receipt: Receipt | None = None,
+    ) -> _Pending:
+        """Apply mutations to the RAM graph and hand their group to the committer."""
+        self._position += 1
+        vectors = [mutation for mutation in mutations if isinstance(mutation, PutVector)]
         group = Group(
             session_id=self.graph.session_id,
             position=self._position,
-            mutations=plan.mutations,
+            mutations=mutations,
             created_at=now,
             call=call,
             receipt=receipt,
-            byte_count=200 * len(plan.mutations) + 3 * len(call.arguments),
+            byte_count=200 * len(mutations)
+            + sum(len(mutation.vector) for mutation in vectors)
+            + (0 if call is None else 3 * len(call.arguments)),
         )
-        self.graph.apply_all(plan.mutations)
+        self.graph.apply_all(mutations)
         pending = _Pending(
             group, self._clock.monotonic(), asyncio.get_running_loop().create_future(), reply
         )
         self._pending[group.position] = pending
         self._pending_mutations += len(group.mutations)
-        self._in_flight[(call.agent_id, call.key)] = pending
         self._link.submit(group)
         return pending
+
+    def takes_writes(self) -> bool:
+        """Whether a write would be accepted now."""
+        try:
+            self._check_writable()
+        except LamboError:
+            return False
+        return self._ready.is_set()
+
+    async def append(self, mutations: Sequence[Mutation]) -> bool:
+        """Write a group that no caller asked for and wait until it is settled.
+
+        False when the store will never take it.
+        """
+        assert self.takes_writes()
+        pending = self._queue(tuple(mutations), self._clock.now(), Reply("", {}))
+        await asyncio.wait([pending.outcome])
+        return pending.outcome.result() is not Outcome.REJECTED
 
     async def _settled(self, pending: _Pending) -> Reply:
         """Wait for the store's word on a group, and turn it into a reply or an error."""
@@ -458,6 +553,7 @@ class Memory(MemoryView, Writes):
             flush_depth=self._pending_mutations,
             degraded=self._link.is_away,
             position=self._position,
+            missing_vectors=self.graph.missing_vector_count,
         )
 
     def _warnings(self) -> list[str]:
@@ -468,6 +564,10 @@ class Memory(MemoryView, Writes):
             warnings.append("lease unconfirmed: another server may hold newer memories")
         if self._fence is not None:
             warnings.append(f"writes are stopped: {self._fence.message}")
+        try:
+            self._check_contract()
+        except EmbeddingMismatch as error:
+            warnings.append(error.message)
         return warnings
 
 
@@ -487,17 +587,3 @@ def _check_same(digest: str, call: Call) -> None:
             "this idempotency key was used for another request; use a new key",
             idempotency_key=call.key,
         )
-
-
-def _replay(stored: Receipt) -> Reply:
-    reply = stored.reply
-    return Reply(reply["text"], reply["structured"], stored.key, replayed=True)
-
-
-def _replayed(reply: Reply) -> Reply:
-    return Reply(reply.text, reply.structured, reply.key, replayed=True)
-
-
-def _receipt_reply(key: str, state: str, reply: Reply) -> Reply:
-    structured = {"key": key, "state": state, "reply": reply.structured, "warnings": []}
-    return Reply(f"{state}: {reply.text}", structured, key)

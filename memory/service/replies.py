@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from memory.engine.mutations import Receipt
+
 
 class Answer(Protocol):
     """A result that can show itself to people and to programs."""
@@ -31,3 +33,20 @@ class Reply:
     @classmethod
     def of(cls, answer: Answer, *, key: str | None = None) -> Reply:
         return cls(answer.text, answer.as_wire(), key)
+
+
+def replay(stored: Receipt) -> Reply:
+    """The answer that a receipt keeps."""
+    reply = stored.reply
+    return Reply(reply["text"], reply["structured"], stored.key, replayed=True)
+
+
+def replayed(reply: Reply) -> Reply:
+    """The answer of an earlier request, given again."""
+    return Reply(reply.text, reply.structured, reply.key, replayed=True)
+
+
+def receipt_reply(key: str, state: str, reply: Reply) -> Reply:
+    """How a write under a key ended, and what it answered."""
+    structured = {"key": key, "state": state, "reply": reply.structured, "warnings": []}
+    return Reply(f"{state}: {reply.text}", structured, key)

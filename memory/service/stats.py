@@ -47,7 +47,8 @@ class SessionStats:
 
     `flush_lag_ms` is the age of the oldest uncommitted write, `flush_depth` the number of
     uncommitted mutations; `degraded` says that the store does not answer. `position` is the newest
-    place in the session's log.
+    place in the session's log. `missing_vectors` counts concepts that recall by meaning cannot find
+    yet.
     """
 
     session_id: str
@@ -57,6 +58,7 @@ class SessionStats:
     flush_depth: int = 0
     degraded: bool = False
     position: int = 0
+    missing_vectors: int = 0
 
     @property
     def text(self) -> str:
@@ -68,6 +70,8 @@ class SessionStats:
             f"durability {self.durability or 'n/a'}, {health}, flush lag {self.flush_lag_ms} ms, "
             f"{self.flush_depth} mutations uncommitted",
         ]
+        if self.missing_vectors:
+            lines.append(f"{self.missing_vectors} concept(s) wait for the embedder")
         for title, table in (
             ("concepts", counts.concepts_by_type),
             ("status", counts.concepts_by_status),
@@ -97,5 +101,6 @@ class SessionStats:
             "flush_lag_ms": self.flush_lag_ms,
             "flush_depth": self.flush_depth,
             "degraded": self.degraded,
+            "missing_vectors": self.missing_vectors,
             "warnings": [],
         }

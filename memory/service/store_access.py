@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
-from memory.engine.config import Config
+from memory.engine.config import Config, MatchStrategy
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.errors import LeaseHeld, SessionNotFound, StoreUnavailable
 from memory.engine.graph import Graph
 from memory.engine.limits import RECEIPT_DAYS, RECEIPTS_PER_SESSION
@@ -51,6 +52,7 @@ class StoreAccess:
         endpoint: str,
         config: Config,
         clock: Clock,
+        contract: EmbeddingContract | None = None,
     ) -> None:
         self._store = store
         self._committer = committer
@@ -58,6 +60,7 @@ class StoreAccess:
         self._endpoint = endpoint
         self._config = config
         self._clock = clock
+        self._contract = contract  # of the sessions made from now on
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -86,8 +89,9 @@ class StoreAccess:
             endpoint=self._endpoint,
             ttl_seconds=self._config.lease_ttl_seconds,
             create=create,
-            match_strategy=str(self._config.match_strategy),
+            match_strategy=str(strategy_of(self._config, self._contract)),
             created_at=self._clock.now(),
+            contract=self._contract,
         )
         answer = await self._on_committer(job, "the lease")
         if answer is None:
@@ -209,13 +213,23 @@ class StoreAccess:
             raise _unavailable(what) from error
 
 
+def strategy_of(config: Config, contract: EmbeddingContract | None) -> MatchStrategy:
+    """How a session made now will match: by words alone for ever, where nothing is embedded."""
+    return MatchStrategy.CANONICAL if contract is None else config.match_strategy
+
+
 def _load(store: GraphStore, session_id: str) -> tuple[LoadedSession, Graph] | None:
     loaded = store.load_session(session_id)
     if loaded is None:
         return None
     graph = load_snapshot(loaded.snapshot)
-    records = [*loaded.snapshot.concepts, *loaded.snapshot.edges]
-    loaded = replace(loaded, snapshot=loaded.snapshot._replace(concepts=(), edges=()))
+    records: list[object] = [
+        *loaded.snapshot.concepts,
+        *loaded.snapshot.edges,
+        *loaded.snapshot.vectors,
+    ]
+    bare = loaded.snapshot._replace(concepts=(), edges=(), vectors=())
+    loaded = replace(loaded, snapshot=bare)
     # Freed all at once, half a million records would keep every other thread out.
     while records:
         del records[-RECORDS_PER_SLICE:]

@@ -7,15 +7,14 @@ leaves no empty session behind.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 
 from memory.engine.config import Config
-from memory.engine.draft import Plan
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.graph import Graph
 from memory.engine.requests import Caller
 from memory.engine.times import Micros
 from memory.service.replies import Reply
-from memory.service.writes import R, Writes
+from memory.service.writes import NO_TEXTS, MakePlan, R, Texts, Writes
 
 
 class _ThrowawayIds:
@@ -35,14 +34,23 @@ class _ThrowawayIds:
 class Trial(Writes):
     """Answers every write verb as an empty session would, and keeps nothing."""
 
-    def __init__(self, session_id: str, *, config: Config) -> None:
-        super().__init__(Graph(session_id, 0), config=config, ids=_ThrowawayIds())
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        config: Config,
+        contract: EmbeddingContract | None = None,
+        match_strategy: str = "canonical",
+    ) -> None:
+        graph = Graph(session_id, 0, contract=contract, match_strategy=match_strategy)
+        super().__init__(graph, config=config, ids=_ThrowawayIds())
 
     async def _write(
         self,
         verb: str,
         request: object,
         caller: Caller,
-        make_plan: Callable[[Micros], Plan[R]],
+        make_plan: MakePlan[R],
+        texts: Texts = NO_TEXTS,
     ) -> Reply:
-        return Reply.of(make_plan(0).result, key=caller.key)
+        return Reply.of(make_plan(0, None).result, key=caller.key)

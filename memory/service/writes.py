@@ -6,16 +6,18 @@ A subclass decides in `_write` what becomes of a plan.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 from memory.engine.actions import plan_action
 from memory.engine.config import Config
 from memory.engine.demote import plan_demote
 from memory.engine.derive import plan_derive
-from memory.engine.draft import Plan, Stamp
+from memory.engine.draft import NO_VECTORS, Plan, Stamp
 from memory.engine.goals import plan_root_goal, plan_synonym
 from memory.engine.graph import Graph
+from memory.engine.hybrid import Meanings
 from memory.engine.ports import IdSource
 from memory.engine.requests import (
     ActionRequest,
@@ -30,10 +32,27 @@ from memory.engine.requests import (
 )
 from memory.engine.reservations import plan_release, plan_reserve
 from memory.engine.retract import plan_retract
+from memory.engine.text import split_sentences
 from memory.engine.times import Micros
 from memory.service.replies import Answer, Reply
 
 R = TypeVar("R", bound=Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The texts that a write may turn into concepts: to be embedded before it is planned.
+
+    The first `matched` of them are also matched by meaning. `are_new` says that no key matches any.
+    """
+
+    all: Sequence[str] = ()
+    matched: int = 0
+    are_new: bool = False
+
+
+NO_TEXTS = Texts()
+MakePlan: TypeAlias = Callable[[Micros, Meanings | None], Plan[R]]
 
 
 class Writes(ABC):
@@ -47,16 +66,20 @@ class Writes(ABC):
     async def derive(self, request: DeriveRequest, caller: Caller) -> Reply:
         """Remember statements; matched ones gain a derivation, new ones are created."""
         most = self._config.max_cooccurrence_per_derive
+        contents = [given.content for given in request.concepts]
+        ends = [text for pair in request.parent_of for text in pair]
         return await self._write(
             "derive",
             request,
             caller,
-            lambda now: plan_derive(
+            lambda now, meanings: plan_derive(
                 self.graph,
                 request,
                 self._stamp(caller, now, request.event_time),
                 co_occurrence_max=most,
+                meanings=meanings,
             ),
+            Texts([*contents, *ends], matched=len(contents)),
         )
 
     async def record_action(self, request: ActionRequest, caller: Caller) -> Reply:
@@ -65,9 +88,13 @@ class Writes(ABC):
             "record-action",
             request,
             caller,
-            lambda now: plan_action(
-                self.graph, request, self._stamp(caller, now, request.event_time)
+            lambda now, meanings: plan_action(
+                self.graph,
+                request,
+                self._stamp(caller, now, request.event_time),
+                vectors=meanings.vectors if meanings else NO_VECTORS,
             ),
+            Texts([request.action, *request.produces, *request.modifies, *request.depends_on]),
         )
 
     async def demote(self, request: DemoteRequest, caller: Caller) -> Reply:
@@ -76,7 +103,13 @@ class Writes(ABC):
             "demote",
             request,
             caller,
-            lambda now: plan_demote(self.graph, request, self._stamp(caller, now, None)),
+            lambda now, meanings: plan_demote(
+                self.graph,
+                request,
+                self._stamp(caller, now, None),
+                vectors=meanings.vectors if meanings else NO_VECTORS,
+            ),
+            Texts(split_sentences(request.chunk), are_new=True),
         )
 
     async def reserve(self, request: ReserveRequest, caller: Caller) -> Reply:
@@ -85,7 +118,7 @@ class Writes(ABC):
             "reserve",
             request,
             caller,
-            lambda now: plan_reserve(self.graph, request, agent_id=caller.agent_id, now=now),
+            lambda now, _: plan_reserve(self.graph, request, agent_id=caller.agent_id, now=now),
         )
 
     async def release(self, request: ReleaseRequest, caller: Caller) -> Reply:
@@ -94,13 +127,13 @@ class Writes(ABC):
             "release",
             request,
             caller,
-            lambda now: plan_release(self.graph, request, agent_id=caller.agent_id, now=now),
+            lambda now, _: plan_release(self.graph, request, agent_id=caller.agent_id, now=now),
         )
 
     async def retract(self, request: RetractRequest, caller: Caller) -> Reply:
         """Remove a concept, or report what would go."""
         return await self._write(
-            "retract", request, caller, lambda now: plan_retract(self.graph, request)
+            "retract", request, caller, lambda now, _: plan_retract(self.graph, request)
         )
 
     async def set_root_goal(self, request: RootGoalRequest, caller: Caller) -> Reply:
@@ -109,7 +142,7 @@ class Writes(ABC):
             "root-goal",
             request,
             caller,
-            lambda now: plan_root_goal(
+            lambda now, _: plan_root_goal(
                 self.graph, request, actor=caller.agent_id, now=now, ids=self._ids
             ),
         )
@@ -117,7 +150,7 @@ class Writes(ABC):
     async def declare_synonym(self, request: SynonymRequest, caller: Caller) -> Reply:
         """Read one spelling as another from now on."""
         return await self._write(
-            "synonym", request, caller, lambda now: plan_synonym(self.graph, request)
+            "synonym", request, caller, lambda now, _: plan_synonym(self.graph, request)
         )
 
     def _stamp(self, caller: Caller, now: Micros, event_time: Micros | None) -> Stamp:
@@ -129,6 +162,9 @@ class Writes(ABC):
         verb: str,
         request: object,
         caller: Caller,
-        make_plan: Callable[[Micros], Plan[R]],
+        make_plan: MakePlan[R],
+        texts: Texts = NO_TEXTS,
     ) -> Reply:
-        """Carry out a write: `make_plan` takes the instant and may raise; then nothing is done."""
+        """Carry out a write: `make_plan` takes the instant and what is known of the meaning of
+        `texts`, and may raise; then nothing is done.
+        """

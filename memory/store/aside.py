@@ -38,6 +38,7 @@ _SESSION_DEFAULTS: Final[Mapping[str, Micros | None]] = {
     "created_at": 0,
     "closed_at": None,
     "root_goal": None,
+    "embedding_kind": None,
 }
 """What a load takes for a column of the session's own row that it cannot use."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
+from memory.engine.embedding import DIMENSIONS_MAX, EmbeddingContract
 from memory.engine.limits import COUNTER_MAX
 from memory.engine.mutations import Call, Receipt
 from memory.engine.ports import DeadLetter
@@ -149,6 +150,19 @@ def transition_row(session_id: str, transition: Transition) -> Row:
     return (session_id, *transition[:2], before, after, *transition[4:])
 
 
+CONTRACT_COLUMNS: Final = (
+    *("embedding_kind", "embedding_model", "embedding_dim", "embedding_template"),
+)
+"""Of `lambo_session`: all null in a session that was made without an embedder."""
+
+
+def contract_row(contract: EmbeddingContract | None) -> Row:
+    """In the order of `CONTRACT_COLUMNS`."""
+    if contract is None:
+        return (None,) * len(CONTRACT_COLUMNS)
+    return (contract.kind, contract.model, contract.dim, contract.template)
+
+
 RECEIPT_COLUMNS: Final = (
     *("session_id", "agent_id", "key", "verb", "digest", "reply", "position", "created_at"),
 )
@@ -205,6 +219,17 @@ def reservation_from(row: Row) -> Reservation:
 
 def transition_from(row: Row) -> Transition:
     return Transition._make((*row[:2], STATUSES[row[2]], STATUSES[row[3]], *row[4:]))
+
+
+def contract_from(row: Row) -> EmbeddingContract | None:
+    """From `CONTRACT_COLUMNS`. Raises `ValueError` for what is no contract."""
+    kind, model, dim, template = row
+    if kind is None:
+        return None
+    is_text = isinstance(kind, str) and isinstance(template, str) and isinstance(model, str | None)
+    if not is_text or type(dim) is not int or not 1 <= dim <= DIMENSIONS_MAX:
+        raise ValueError("no embedding contract")
+    return EmbeddingContract(kind, model, dim, template)
 
 
 def receipt_from(row: Row) -> Receipt:

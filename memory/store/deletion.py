@@ -24,6 +24,7 @@ SLICE_ROWS: Final = 5_000
 # Edges first, so that a half-removed session never holds an edge without its ends.
 _KEYS: Final = {
     "lambo_edge": "id",
+    "lambo_embedding": "session_id, contract_id, concept_id",
     "lambo_concept": "id",
     "lambo_interaction": "id",
     "lambo_synonym": "session_id, source_key",

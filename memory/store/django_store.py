@@ -15,6 +15,7 @@ from typing import Final
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import Receipt
 from memory.engine.ports import (
     DeadLetter,
@@ -67,13 +68,14 @@ class DjangoStore:
         create: bool,
         match_strategy: str,
         created_at: Micros,
+        contract: EmbeddingContract | None = None,
     ) -> Lease | LeaseRefused | None:
         alias = self._writer()
         if create:
             self._finish_deletion(session_id)
         with writing(alias) as cursor:
             if create:
-                _create_session(cursor, session_id, match_strategy, created_at)
+                _create_session(cursor, session_id, match_strategy, contract, created_at)
             elif not _is_visible(cursor, session_id):
                 return None
             lease = leases.take_lease(
@@ -266,13 +268,19 @@ class DjangoStore:
 
 
 def _create_session(
-    cursor: CursorWrapper, session_id: str, match_strategy: str, created_at: Micros
+    cursor: CursorWrapper,
+    session_id: str,
+    match_strategy: str,
+    contract: EmbeddingContract | None,
+    created_at: Micros,
 ) -> None:
     """Make the session and its lease, unless it exists."""
+    values = codecs.contract_row(contract)
     cursor.execute(
-        "INSERT INTO lambo_session (session_id, match_strategy, created_at) VALUES (%s, %s, %s)"
-        " ON CONFLICT (session_id) DO NOTHING",
-        [session_id, match_strategy, created_at],
+        "INSERT INTO lambo_session"
+        f" (session_id, match_strategy, created_at, {', '.join(codecs.CONTRACT_COLUMNS)})"
+        f" VALUES (%s, %s, %s{', %s' * len(values)}) ON CONFLICT (session_id) DO NOTHING",
+        [session_id, match_strategy, created_at, *values],
     )
     if cursor.rowcount == 1:
         leases.create_lease(cursor, session_id)

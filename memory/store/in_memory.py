@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import Group, Receipt
 from memory.engine.ports import (
     Clock,
@@ -73,12 +74,13 @@ class InMemoryStore:
         create: bool,
         match_strategy: str,
         created_at: Micros,
+        contract: EmbeddingContract | None = None,
     ) -> Lease | LeaseRefused | None:
         with self._lock:
             if session_id not in self._sessions:
                 if not create:
                     return None
-                self._sessions[session_id] = Rows(created_at, match_strategy)
+                self._sessions[session_id] = Rows(created_at, match_strategy, contract)
                 lease = self._leases.setdefault(session_id, _LeaseRow())
                 lease.position = lease.expires_at = 0
             lease = self._leases[session_id]
@@ -257,6 +259,7 @@ class InMemoryStore:
             lease.expires_at = 0
             return {
                 "edge": len(rows.edges),
+                "embedding": len(rows.embeddings),
                 "concept": len(rows.concepts),
                 "interaction": len(rows.interactions),
                 "synonym": len(rows.synonyms),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import (
     ApplyTransition,
     DeleteConcept,
@@ -22,6 +23,7 @@ from memory.engine.mutations import (
     PutInteraction,
     PutReservation,
     PutSynonym,
+    PutVector,
     Receipt,
     SetRootGoal,
 )
@@ -57,6 +59,7 @@ class Rows:
 
     created_at: Micros
     match_strategy: str
+    contract: EmbeddingContract | None = None
     root_goal: Json = None
     interactions: dict[NodeId, Interaction] = field(default_factory=dict)
     concepts: dict[NodeId, Concept] = field(default_factory=dict)
@@ -64,6 +67,7 @@ class Rows:
     synonyms: dict[str, str] = field(default_factory=dict)
     reservations: dict[NodeId, Reservation] = field(default_factory=dict)
     transitions: dict[NodeId, Transition] = field(default_factory=dict)
+    embeddings: dict[tuple[str, NodeId], bytes] = field(default_factory=dict)
     receipts: dict[tuple[str, str], Receipt] = field(default_factory=dict)
     aside: list[Kept] = field(default_factory=list)
     holder_by_key: dict[str, NodeId] = field(default_factory=dict)
@@ -78,6 +82,7 @@ class Rows:
             synonyms=dict(self.synonyms),
             reservations=dict(self.reservations),
             transitions=dict(self.transitions),
+            embeddings=dict(self.embeddings),
             receipts=dict(self.receipts),
             aside=list(self.aside),
             holder_by_key=dict(self.holder_by_key),
@@ -121,6 +126,8 @@ def apply(rows: Rows, mutation: Mutation, others: Iterable[Rows]) -> None:
             _delete_edge(rows, edge_id)
         case ApplyTransition(transition=transition):
             _apply_transition(rows, transition, others)
+        case PutVector(concept_id=concept_id, contract=contract, vector=vector):
+            rows.embeddings[contract, concept_id] = vector
         case SetRootGoal(root_goal=root_goal):
             rows.root_goal = json_copy(root_goal)
         case PutSynonym(source_key=source_key, canonical_key=canonical_key):
@@ -166,6 +173,8 @@ def _delete_concept(rows: Rows, concept_id: NodeId) -> None:
     if concept is not None and rows.holder_by_key.get(concept.canonical_key) == concept_id:
         del rows.holder_by_key[concept.canonical_key]
     rows.reservations.pop(concept_id, None)
+    for held in [held for held in rows.embeddings if held[1] == concept_id]:
+        del rows.embeddings[held]
     for ends in [ends for ends in rows.edges if concept_id in ends[:2]]:
         _delete_edge(rows, rows.edges[ends].id)
 
@@ -247,8 +256,25 @@ def snapshot_of(session_id: str, rows: Rows) -> tuple[Snapshot, list[SetAside]]:
         synonyms=tuple(sorted(rows.synonyms.items())),
         reservations=tuple(sorted(reservations)),
         transitions=tuple(sorted(rows.transitions.values(), key=lambda item: item.id)),
+        match_strategy=rows.match_strategy,
+        contract=rows.contract,
+        vectors=_vectors(rows, {concept.id for concept in concepts}),
     )
     return snapshot, faults
+
+
+def _vectors(rows: Rows, concepts: set[NodeId]) -> tuple[tuple[NodeId, bytes], ...]:
+    """The vectors of the session's own contract whose concepts are there."""
+    if rows.contract is None:
+        return ()
+    key = rows.contract.key
+    return tuple(
+        sorted(
+            (concept_id, vector)
+            for (contract, concept_id), vector in rows.embeddings.items()
+            if contract == key and concept_id in concepts
+        )
+    )
 
 
 def move_aside(rows: Rows, items: Sequence[SetAside], others: Iterable[Rows], *, at: Micros) -> int:

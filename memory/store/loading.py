@@ -11,8 +11,7 @@ Reading takes no lock and needs no lease. The caller gives one cursor inside one
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, TypeVar, cast
@@ -20,6 +19,7 @@ from typing import Any, Final, TypeVar, cast
 from django.db.backends.utils import CursorWrapper
 
 from memory.engine.collection import collection_paused
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.ports import LoadedSession, SetAside
 from memory.engine.times import Micros
 from memory.engine.types import (
@@ -42,7 +42,6 @@ _CHUNK_ROWS: Final = 400
 """Rows converted at once: few enough to stay in the processor's cache, which halves the time."""
 
 _Record = TypeVar("_Record")
-_Keyed = TypeVar("_Keyed", Concept, Edge)
 
 
 @dataclass(slots=True)
@@ -63,8 +62,8 @@ class Reading:
 def read_session(reading: Reading) -> LoadedSession | None:
     """The session as stored, or None if it does not exist or is being deleted."""
     reading.cursor.execute(
-        "SELECT session.created_at, session.closed_at, session.root_goal, lease.position"
-        " FROM lambo_session session"
+        "SELECT session.created_at, session.closed_at, session.root_goal, lease.position,"
+        f" session.match_strategy, {', '.join(codecs.CONTRACT_COLUMNS)} FROM lambo_session session"
         " LEFT JOIN lambo_lease lease ON lease.session_id = session.session_id"
         " WHERE session.session_id = %s AND session.deleted_at IS NULL",
         [reading.session_id],
@@ -72,14 +71,18 @@ def read_session(reading: Reading) -> LoadedSession | None:
     row = reading.cursor.fetchone()
     if row is None:
         return None
-    created_at, closed_at, goal_text, position = row
+    created_at, closed_at, goal_text, position, match_strategy, *contract_cells = row
     with collection_paused():
         snapshot = _read_snapshot(reading)
+    contract = _contract(reading, tuple(contract_cells))
     return LoadedSession(
         snapshot._replace(
             created_at=_instant(reading, "created_at", created_at) or 0,
             closed_at=_instant(reading, "closed_at", closed_at),
             root_goal=_goal(reading, goal_text),
+            match_strategy=match_strategy if isinstance(match_strategy, str) else "canonical",
+            contract=contract,
+            vectors=_read_vectors(reading, contract, {item.id for item in snapshot.concepts}),
         ),
         position or 0,
         _read_receipt_digests(reading),
@@ -119,8 +122,8 @@ def _read_snapshot(reading: Reading) -> Snapshot:
         created_at=0,
         root_goal=None,
         interactions=tuple(interactions),
-        concepts=_by_id(concepts),
-        edges=_by_id(edges),
+        concepts=tuple(concepts),
+        edges=tuple(edges),
         synonyms=tuple(sorted(_read(reading, codecs.SYNONYMS, _synonyms))),
         reservations=tuple(sorted(reservations, key=by_id)),
         transitions=tuple(
@@ -129,21 +132,6 @@ def _read_snapshot(reading: Reading) -> Snapshot:
                 key=by_id,
             )
         ),
-    )
-
-
-def _by_id(records: Sequence[_Keyed]) -> tuple[_Keyed, ...]:
-    """The records in order of their ids, which come first in them and start at random.
-
-    One call of `sorted` on half a million would keep every other thread out until it is done; many
-    small ones take turns, and take no longer.
-    """
-    buckets: dict[str, list[_Keyed]] = defaultdict(list)
-    for record in records:
-        buckets[record[0][:2]].append(record)
-    first = itemgetter(0)
-    return tuple(
-        record for start in sorted(buckets) for record in sorted(buckets[start], key=first)
     )
 
 
@@ -164,6 +152,40 @@ def _goal(reading: Reading, text: Any) -> Json:
         sentence = f"The root goal was set aside: {shown(text)} is not JSON."
         reading.report_column("root_goal", sentence)
         return None
+
+
+def _contract(reading: Reading, cells: Row) -> EmbeddingContract | None:
+    try:
+        return codecs.contract_from(cells)
+    except ValueError:
+        sentence = f"The session's embedding contract was set aside: {shown(cells)} is none."
+        reading.report_column("embedding_kind", sentence)
+        return None
+
+
+def _read_vectors(
+    reading: Reading, contract: EmbeddingContract | None, concepts: Set[str]
+) -> tuple[tuple[str, bytes], ...]:
+    """The vectors of the session's own contract; those of another are none of it.
+
+    A vector is no fact but computed from one. One that cannot be used is left out without a word:
+    its concept counts as without a vector, and the next one computed is written over it.
+    """
+    if contract is None:
+        return ()
+    reading.cursor.execute(
+        "SELECT concept_id, vector FROM lambo_embedding"
+        " WHERE session_id = %s AND contract_id = %s ORDER BY concept_id",
+        [reading.session_id, contract.key],
+    )
+    vectors: list[tuple[str, bytes]] = []
+    while rows := reading.cursor.fetchmany(_CHUNK_ROWS):
+        vectors += [
+            (concept, bytes(vector))
+            for concept, vector in rows
+            if concept in concepts and isinstance(vector, bytes | memoryview)
+        ]
+    return tuple(vectors)
 
 
 def _read_receipt_digests(reading: Reading) -> Mapping[tuple[str, str], str]:

@@ -29,6 +29,7 @@ from memory.engine.mutations import (
     PutInteraction,
     PutReservation,
     PutSynonym,
+    PutVector,
     SetRootGoal,
 )
 from memory.engine.ports import StoreRejected
@@ -55,6 +56,7 @@ class Stage:
     edges: dict[tuple[NodeId, NodeId, EdgeType], Edge] = field(default_factory=dict)
     synonyms: dict[str, str] = field(default_factory=dict)
     reservations: dict[NodeId, Reservation] = field(default_factory=dict)
+    vectors: dict[tuple[str, NodeId], bytes] = field(default_factory=dict)
     goals: list[SetRootGoal] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
     moved: set[NodeId] = field(default_factory=set)  # concepts with a transition
@@ -100,6 +102,8 @@ class Stage:
                 self.synonyms[source_key] = canonical_key
             case PutReservation(reservation=reservation):
                 self.reservations[reservation.node_id] = reservation
+            case PutVector(concept_id=concept_id, contract=contract, vector=vector):
+                self.vectors[contract, concept_id] = vector
             case SetRootGoal():
                 self.goals = [mutation]
             case ApplyTransition(transition=transition):

@@ -75,6 +75,12 @@ _PUT_RESERVATIONS: Final = _upsert(
     key="session_id, node_id",
     update=("agent_id", "expires_at"),
 )
+_PUT_VECTORS: Final = _upsert(
+    "lambo_embedding",
+    ("session_id", "contract_id", "concept_id", "vector"),
+    key="session_id, contract_id, concept_id",
+    update=("vector",),
+)
 _PUT_RECEIPTS: Final = _upsert(
     "lambo_receipt",
     codecs.RECEIPT_COLUMNS,
@@ -102,6 +108,7 @@ _DELETE_CONCEPTS: Final = (
     "DELETE FROM lambo_edge WHERE session_id = %s AND source = %s",
     "DELETE FROM lambo_edge WHERE session_id = %s AND target = %s",
     _DELETE_RESERVATIONS,
+    "DELETE FROM lambo_embedding WHERE session_id = %s AND concept_id = %s",
     "DELETE FROM lambo_concept WHERE session_id = %s AND id = %s",
 )
 
@@ -145,6 +152,11 @@ def write_stage(cursor: CursorWrapper, session_id: str, stage: Stage) -> None:
         cursor,
         _PUT_RESERVATIONS,
         [codecs.reservation_row(session_id, item) for item in stage.reservations.values()],
+    )
+    _write_all(
+        cursor,
+        _PUT_VECTORS,
+        [(session_id, *place, vector) for place, vector in stage.vectors.items()],
     )
     for goal in stage.goals:
         _set_goal(cursor, session_id, goal)

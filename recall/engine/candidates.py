@@ -1,7 +1,7 @@
 """Where a recall starts: the concepts that answer the question by themselves.
 
-Owns the keyword leg, the recent leg and their merge. A leg is a list of (row, relevance); each leg
-keeps its own scale. Nothing is normalised: BM25 has no upper bound, and rescaling one leg would
+Owns the keyword, vector and recent legs and their merge. A leg is a list of (row, relevance); each
+leg keeps its own scale. Nothing is normalised: BM25 has no upper bound, and rescaling one leg would
 change what the fixed score of the recent leg is worth.
 
 Invariant: the merged list is ordered by score descending, then id, whatever order rows have.
@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from memory.engine.graph import Graph
+from memory.engine.hybrid import Meanings, nearest_to_query
 from memory.engine.text import index_tokens
 
 ScoredRow: TypeAlias = tuple[int, float]
@@ -26,6 +27,7 @@ class Leg(StrEnum):
     """How a concept came into an answer."""
 
     KEYWORD = "keyword"
+    VECTOR = "vector"  # says something like the query
     LITERAL = "literal"  # holds a query that has no word to look up
     RECENT = "recent"
     TRAVERSAL = "traversal"  # an edge leads to it from another member
@@ -59,6 +61,16 @@ def literal_leg(graph: Graph, query: str, *, top_k: int, score: float) -> list[S
     found = [row for row in graph.concept_rows() if wanted in contents[row].lower()]
     found.sort(key=graph.id_at)
     return [(row, score) for row in found[: KEYWORD_CANDIDATES_PER_SLOT * top_k]]
+
+
+def vector_leg(
+    graph: Graph, query: str, *, top_k: int, meanings: Meanings | None
+) -> list[ScoredRow]:
+    """The concepts nearest to the query by meaning, by cosine, best first.
+
+    Empty where nothing could be embedded: `meanings` is what was looked up of the query.
+    """
+    return [] if meanings is None else nearest_to_query(graph, meanings, query, top_k=top_k)
 
 
 def recent_leg(graph: Graph, *, interactions: int, score: float) -> list[ScoredRow]:

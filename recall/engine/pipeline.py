@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from memory.engine.graph import Graph
+from memory.engine.hybrid import Meanings
 from memory.engine.limits import EXPANSION_NODES
 from memory.engine.requests import RecallRequest
 from memory.engine.times import Micros
@@ -23,6 +24,7 @@ from recall.engine.candidates import (
     literal_leg,
     merge_by_max,
     recent_leg,
+    vector_leg,
 )
 from recall.engine.dependents import (
     DependencyAnswer,
@@ -45,8 +47,11 @@ def recall(
     hot: HotList = NO_HOT_LIST,
     settings: RecallSettings = DEFAULT_SETTINGS,
     blast_radius: Callable[[int], int] | None = None,
+    meanings: Meanings | None = None,
 ) -> RecallResult:
     """Answer a question from one session's graph.
+
+    `meanings` is what was looked up of the query's meaning; without it words alone decide.
 
     `scores` is the daemon's score by concept row, `(n,) float64`, or None while there is none.
     `hot` is a view of the hot list at `now`. `blast_radius` measures a row; by default the graph
@@ -59,11 +64,20 @@ def recall(
 
     keyword = keyword_leg(graph, request.query, top_k=request.top_k)
     literal = literal_leg(graph, request.query, top_k=request.top_k, score=settings.literal_score)
+    vector = vector_leg(graph, request.query, top_k=request.top_k, meanings=meanings)
     recent = recent_leg(
-        graph, interactions=settings.recent_interactions, score=settings.recent_score
+        graph,
+        interactions=settings.recent_interactions,
+        score=_recent_score(settings, meanings),
     )
     candidates = merge_by_max(
-        graph, [(Leg.KEYWORD, keyword), (Leg.LITERAL, literal), (Leg.RECENT, recent)]
+        graph,
+        [
+            (Leg.KEYWORD, keyword),
+            (Leg.VECTOR, vector),
+            (Leg.LITERAL, literal),
+            (Leg.RECENT, recent),
+        ],
     )
     found = [candidate.row for candidate in candidates]
     reached = expand(graph, found, depth=request.traversal_depth)
@@ -96,6 +110,11 @@ def recall(
         hits=assembled.hits,
         warnings=warning_lines(hits),
     )
+
+
+def _recent_score(settings: RecallSettings, meanings: Meanings | None) -> float:
+    """What being new is worth, on the scale of the cosines it is merged with."""
+    return settings.recent_score if meanings is None else meanings.recent_score
 
 
 def _provenance(

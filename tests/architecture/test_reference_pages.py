@@ -17,6 +17,7 @@ from mcp_bridge.http_app import STATUS_BY_CODE as MCP_STATUS_BY_CODE
 from mcp_bridge.tools import TOKENS_MAX, ToolSpec, instructions, tool_specs
 from memory.client_retries import REPEATED_CODES
 from memory.engine.errors import LamboError
+from memory.engine.rights import Scope
 from memory.engine.text import STOP_WORDS
 from memory.verbs import VERBS, Verb
 from source_tree import ROOT, shown
@@ -198,18 +199,12 @@ def test_mcp_page_names_every_field_of_a_result(spec: ToolSpec) -> None:
 # -- routes and rights -------------------------------------------------------------------------
 
 
-def right_of(verb: Verb) -> str:
-    if verb.operator_only:
-        return "operator"
-    return "write" if verb.writes or verb.creates_session else "read"
-
-
 def test_table_of_verbs_is_the_table_of_the_code() -> None:
     section = sections_of(HTTP_PAGE, "##")["Verbs and rights"]
     expected = [
         [
             f"[{name}](#{name})",
-            right_of(verb),
+            str(verb.scope),
             verb.method,
             f"`{verb.path}`",
             f"`{verb.tool}`" if verb.tool else "none",
@@ -217,6 +212,15 @@ def test_table_of_verbs_is_the_table_of_the_code() -> None:
         for name, verb in VERBS.items()
     ]
     assert rows_of(section) == expected
+
+
+def test_table_of_scopes_is_the_table_of_the_code() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    told = {row[0].strip("`"): row[1] for row in rows_of(sections_of(page, "##")["Scopes"])}
+    assert set(told) == set(Scope)
+    for scope in set(Scope) - {Scope.BACKDATE}:
+        verbs = [name for name, verb in VERBS.items() if verb.scope is scope]
+        assert sorted(told[scope].split(", ")) == sorted(verbs)
 
 
 def test_every_route_of_the_api_is_documented() -> None:

@@ -9,6 +9,7 @@ from memory.engine.mutations import (
     Call,
     PutReservation,
     PutSynonym,
+    PutVector,
     SetRootGoal,
 )
 from memory.engine.ports import (
@@ -221,6 +222,7 @@ def test_deleting_a_session_removes_all_of_it_and_nothing_else(store: GraphStore
                 PutSynonym("a", "b"),
                 PutReservation(Reservation(concepts[0].id, "agent", START)),
                 ApplyTransition(log.transition(concepts[0], Status.NONE, Status.CANDIDATE)),
+                PutVector(concepts[0].id, "contract", bytes(16)),
             ],
             receipt=log.receipt("k"),
         )
@@ -235,6 +237,7 @@ def test_deleting_a_session_removes_all_of_it_and_nothing_else(store: GraphStore
 
     assert counts == {
         "edge": 250,
+        "embedding": 1,
         "concept": 250,
         "interaction": 1,
         "synonym": 1,

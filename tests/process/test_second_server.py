@@ -126,7 +126,7 @@ def test_several_workers_are_refused(tmp_path: Path, workers: str) -> None:
         ("[server]\nport = 700000\n", "server.port must be a whole number"),
         ("[lease]\nheartbeat_seconds = 40\n", "heartbeat_seconds must be at most a third"),
         ("[server]\nprot = 1\n", "unknown key server.prot; did you mean server.port?"),
-        ("[server]\nbind = '0.0.0.0'\n", "server.bind must be a loopback address"),
+        ("[server]\nbind = 'everywhere'\n", "server.bind must be an IP address or localhost"),
         ("port = \n", "is not valid TOML"),
     ],
 )

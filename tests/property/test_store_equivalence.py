@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pytest_django import DjangoDbBlocker
 
 from engine_database import EngineDatabase, engine_database
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import (
     ApplyTransition,
     DeleteConcept,
@@ -27,6 +28,7 @@ from memory.engine.mutations import (
     PutInteraction,
     PutReservation,
     PutSynonym,
+    PutVector,
     SetRootGoal,
 )
 from memory.engine.ports import LoadedSession, StoreRejected
@@ -42,9 +44,10 @@ from memory.engine.types import (
 )
 from memory.store.django_store import DjangoStore
 from memory.testing import InMemoryStore
-from session_log import START, SessionLog
+from session_log import START, SessionLog, in_order
 
 _sessions = itertools.count(1)
+CONTRACT = EmbeddingContract("fixture", None, 2)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +77,7 @@ def mutations(draw: st.DrawFn, session: int) -> Mutation:
 
     one, two, three = draw(small), draw(small), draw(small)
     at = START + draw(st.integers(0, 9))
-    match draw(st.integers(0, 9)):
+    match draw(st.integers(0, 10)):
         case 0:
             previous = None if one == 0 else node(1, draw(st.sampled_from([one - 1] * 9 + [9])))
             return PutInteraction(Interaction(node(1, one), f"a{two}", None, previous, START + one))
@@ -134,6 +137,9 @@ def mutations(draw: st.DrawFn, session: int) -> Mutation:
             )
         case 8:
             return SetRootGoal(two) if draw(st.booleans()) else PutSynonym(f"s{one}", f"t{two}")
+        case 9:
+            contract = draw(st.sampled_from([CONTRACT.key, "another"]))
+            return PutVector(node(2, one), contract, bytes([two] * 4 * CONTRACT.dim))
         case _:
             return PutReservation(Reservation(node(2, one), f"a{two}", at))
 
@@ -157,7 +163,8 @@ def test_any_log_in_any_batches_leaves_equal_sessions(
 ) -> None:
     number = next(_sessions)
     name = f"session {number}"
-    reference, tested = SessionLog(InMemoryStore(), name), SessionLog(durable, name)
+    reference = SessionLog(InMemoryStore(), name, contract=CONTRACT)
+    tested = SessionLog(durable, name, contract=CONTRACT)
     batches = data.draw(
         st.lists(
             st.lists(st.lists(mutations(number), max_size=6), min_size=1, max_size=4),
@@ -192,9 +199,9 @@ def put_aside(log: SessionLog) -> int:
 def loaded(log: SessionLog) -> LoadedSession:
     session = log.store.load_session(log.session_id)
     assert session is not None
-    # Which of two sentences comes first is nobody's business.
+    # Which of two records or sentences comes first is nobody's business.
     return LoadedSession(
-        session.snapshot,
+        in_order(session.snapshot),
         session.position,
         session.receipt_digests,
         tuple(sorted(session.set_aside, key=lambda item: item.sentence)),

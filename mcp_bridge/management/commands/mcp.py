@@ -29,7 +29,13 @@ class Command(BaseCommand):
         claim_stdio()
 
         from mcp_bridge.stdio import run_bridge
-        from memory.cli.connection import find_data_dir
+        from memory.cli.connection import find_data_dir, find_token, server_environment
 
-        data_dir = find_data_dir(Namespace(), os.environ)
-        run_bridge(options["session"], options["agent"], data_dir, os.environ)
+        nothing = Namespace()
+        run_bridge(
+            options["session"],
+            options["agent"],
+            find_data_dir(nothing, os.environ),
+            server_environment(nothing, os.environ),
+            find_token(Namespace(token=options["token"]), os.environ),
+        )

@@ -17,6 +17,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
+from django.db import connections
 from django.utils.module_loading import import_string
 
 from memory import runtime
@@ -29,6 +30,8 @@ from memory.management.serving import (
     open_socket,
     serve_until_told,
 )
+from memory.store.tokens import DjangoTokenStore
+from memory.system import SystemClock
 from memory.version import VERSION
 
 logger = logging.getLogger("lambo.server")
@@ -38,21 +41,24 @@ VARIABLE_BY_FLAG: Mapping[str, str] = {
     "port": "LAMBO_PORT",
     "data_dir": "LAMBO_DATA_DIR",
     "config_path": "LAMBO_CONFIG",
+    "auth_mode": "LAMBO_AUTH",
 }
 """A flag is a variable by another name: the settings are read once, from variables."""
 
+WAY_IN = (
+    "first start; a token for an agent: lambo token create --name NAME --agent AGENT "
+    "--scope read --scope write --session '*'; a login for /admin/: lambo admin create"
+)
 LOAD_SETTINGS = "lambo_site.configuration.load_process_settings"
 
 
 class Command(BaseCommand):
-    help = "Serve memories on this machine until Ctrl-C. Example: lambo serve --port 7700"
+    help = "Serve memories until Ctrl-C. Example: lambo serve --port 7700"
     # Checks would open databases before the lock is held; doctor runs them.
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--bind", "--host", dest="bind", help="address, on this machine (default 127.0.0.1)"
-        )
+        parser.add_argument("--bind", "--host", dest="bind", help="address (default 127.0.0.1)")
         parser.add_argument("--port", help="port (default 7700)")
         parser.add_argument("--data-dir", help="where everything is kept (default ./data)")
         parser.add_argument("--config", dest="config_path", help="settings file (./lambo.toml)")
@@ -61,6 +67,13 @@ class Command(BaseCommand):
             action=BooleanOptionalAction,
             default=True,
             help="bring the database's tables up to date first (default), or refuse to start",
+        )
+        parser.add_argument(
+            "--require-tokens",
+            dest="auth_mode",
+            action="store_const",
+            const="tokens",
+            help="ask every caller for a token; always so beyond this machine",
         )
         parser.add_argument(
             "--background-idle-minutes",
@@ -117,6 +130,10 @@ def _serve(*, idle_minutes: int | None, may_migrate: bool) -> int:
     with DataFolder(process.data_dir).hold() as held:
         listener = open_socket(process.bind, process.port)
         bring_tables_up_to_date(may_migrate=may_migrate)
+        if not process.is_on_loopback:
+            _check_there_is_a_token(process.bind)
+        if not held.folder.secret_key_path.exists():
+            logger.info("lambo serve: %s", WAY_IN)
         str(settings.SECRET_KEY)  # made now: a read-only folder is told before anybody logs in
         runtime.set_held_folder(held)
         return serve_until_told(
@@ -125,6 +142,19 @@ def _serve(*, idle_minutes: int | None, may_migrate: bool) -> int:
             on_listening=lambda: _publish(held, process.url),
             idle_minutes=config.idle_exit_minutes,
             durability=str(config.durability),
+        )
+
+
+def _check_there_is_a_token(bind: str) -> None:
+    """A server of the network that nobody can use is a mistake, found while somebody looks."""
+    now = SystemClock().now()
+    is_one = any(record.is_live(now) for record in DjangoTokenStore().load_tokens())
+    connections.close_all()
+    if not is_one:
+        raise InvalidConfiguration(
+            f"server.bind {bind} is beyond loopback, where every caller needs a token, and there "
+            "is none; make one with lambo token create, while no server runs or one on 127.0.0.1",
+            setting="server.bind",
         )
 
 

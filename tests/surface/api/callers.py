@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from memory.engine.tokens import DrawnToken
 from memory.verbs import VERBS, Verb
 
 OPERATOR_SECRET = "the-secret-of-this-run"
@@ -16,6 +17,9 @@ BASE = "/api/v1"
 
 TOKEN = "users need tokens"
 SCHEMA = "the user schema"
+
+DRAWN = DrawnToken("00000000000000d1", "s" * 43)
+"""The token that `token-create` makes in these tests."""
 
 ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "derive": {"concepts": [{"content": TOKEN, "concept_type": "entity"}]},
@@ -35,6 +39,9 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "session-create": {"session": "fresh"},
     "session-close": {},
     "session-delete": {"confirm": "s"},
+    "token-create": {"name": "ci", "agent": "ci", "scopes": ["read"], "sessions": ["*"]},
+    "token-list": {},
+    "token-revoke": {"id": DRAWN.token_id},
 }
 """Arguments with which each verb succeeds, in the order of the table, after `write_first`."""
 

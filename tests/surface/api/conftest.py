@@ -13,8 +13,10 @@ from lambo_site.wiring import build_readers
 from memory import runtime
 from memory.engine.config import Config
 from memory.service.host import SessionHost
+from memory.service.tokens import TokenKeeper
+from memory.store.tokens import InMemoryTokenStore
 from memory.testing import FaultyStore, InMemoryStore, ManualClock, SequentialIds
-from surface.api.callers import OPERATOR_SECRET, Api
+from surface.api.callers import DRAWN, OPERATOR_SECRET, Api
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,9 @@ async def world() -> AsyncIterator[World]:
         readers=build_readers(config),
         clock=clock,
         ids=SequentialIds(),
+        keep_tokens=lambda on_writer: TokenKeeper(
+            InMemoryTokenStore(), clock=clock, draw=lambda: DRAWN, on_writer=on_writer
+        ),
     )
     await host.start()
     runtime.set_host(host)

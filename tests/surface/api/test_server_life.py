@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from memory.engine.config import Config, Durability
 from memory.engine.errors import Forbidden, SessionClosed
 from memory.engine.requests import Caller
 from memory.version import VERSION
+from surface.api.lifespan import serving
 
 IN_MEMORY = Config(durability=Durability.MEMORY)
 TOOL_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -34,22 +33,6 @@ def held(tmp_path: Path, settings: Settings) -> Any:
         runtime.set_held_folder(folder)
         yield folder
         runtime.set_held_folder(None)
-
-
-@asynccontextmanager
-async def serving(application: Application) -> AsyncIterator[httpx.AsyncClient]:
-    """Run the application's lifespan, as uvicorn does, around a client of it."""
-    to_app: asyncio.Queue[Any] = asyncio.Queue()
-    from_app: asyncio.Queue[Any] = asyncio.Queue()
-    life = asyncio.create_task(application({"type": "lifespan"}, to_app.get, from_app.put))
-    await to_app.put({"type": "lifespan.startup"})
-    assert (await from_app.get())["type"] == "lifespan.startup.complete"
-    transport = httpx.ASGITransport(app=application)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7700") as client:
-        yield client
-        await to_app.put({"type": "lifespan.shutdown"})
-        assert (await from_app.get())["type"] == "lifespan.shutdown.complete"
-        await life
 
 
 async def test_server_serves_api_and_tools_from_start_to_stop(held: HeldFolder) -> None:

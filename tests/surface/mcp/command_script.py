@@ -29,7 +29,7 @@ def connect(url: str) -> VerbClient:
     raise AssertionError("there is nothing to connect to")
 
 
-def no_server(data_dir: Path, env: Mapping[str, str]) -> Forwarder:
+def no_server(data_dir: Path, env: Mapping[str, str], token: str | None = None) -> Forwarder:
     print(f"the data folder is {data_dir}")
     return Forwarder(find_server, connect)
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from lambo_site.configuration import (
+    DIMENSIONS,
     SETTINGS,
+    EmbedderKind,
     LogFormat,
     LogLevel,
     ProcessSettings,
@@ -16,7 +18,9 @@ from lambo_site.configuration import (
     StoreKind,
     load_process_settings,
 )
-from memory.engine.config import Config, Durability
+from memory.embed.registry import CHOICES
+from memory.engine.config import Config, Durability, MatchStrategy
+from memory.engine.embedding import DIMENSIONS_MAX
 from memory.engine.errors import InvalidConfiguration
 
 NUMBERS = [setting for setting in SETTINGS if setting.bound is not None]
@@ -192,17 +196,103 @@ def test_database_address_is_refused_and_never_shown(tmp_path: Path) -> None:
     assert "hunter2" not in f"{error.as_wire()}"
 
 
-@pytest.mark.parametrize("kind", ["bge_m3", "fixture", "anything"])
-def test_embedder_other_than_none_is_refused(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["bedrock", "gemini", "anything", "Fixture"])
+def test_embedder_that_is_reserved_or_unknown_is_refused(kind: str, tmp_path: Path) -> None:
     assert "embedder.kind" in refusal_of(tmp_path, {"LAMBO_EMBEDDER": kind}).message
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.7", "example.org", "127.0.0.1:80"])
-def test_bind_beyond_loopback_is_refused(address: str, tmp_path: Path) -> None:
+def test_embedder_kinds_and_widths_are_those_that_can_be_built() -> None:
+    assert tuple(EmbedderKind) == CHOICES
+    assert DIMENSIONS.high == DIMENSIONS_MAX
+
+
+def test_embedder_is_read_with_all_it_needs(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        '[embedder]\nkind = "llama"\nmodel = "m"\nmodel_path = "m.gguf"\ndim = 384\n'
+        "deadline_seconds = 2\n",
+    )
+    settings = load_process_settings({"LAMBO_EMBEDDER_URL": "http://x"}, folder=tmp_path)
+    assert settings.embedder_kind is EmbedderKind.LLAMA
+    assert settings.embedder_model_path == tmp_path / "m.gguf"
+    assert (settings.embedder_dim, settings.embedder_model) == (384, "m")
+    assert settings.embedder_url == "http://x"
+    assert settings.config.embed_deadline_seconds == 2
+
+
+def test_key_of_the_embedding_service_is_never_shown(tmp_path: Path) -> None:
+    settings = load_process_settings({"LAMBO_EMBEDDER_API_KEY": "hush"}, folder=tmp_path)
+    assert settings.embedder_api_key == "hush"
+    assert "hush" not in repr(settings)
+    error = refusal_of(tmp_path, {"LAMBO_EMBEDDER_API_KEY": "hush\nhush"})
+    assert "hush" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("variables", "strategy"),
+    [
+        ({}, MatchStrategy.CANONICAL),
+        ({"LAMBO_EMBEDDER": "none"}, MatchStrategy.CANONICAL),
+        ({"LAMBO_EMBEDDER": "fixture"}, MatchStrategy.HYBRID),
+        (
+            {"LAMBO_EMBEDDER": "fixture", "LAMBO_MATCH_STRATEGY": "canonical"},
+            MatchStrategy.CANONICAL,
+        ),
+    ],
+)
+def test_new_sessions_match_by_meaning_where_there_is_an_embedder(
+    variables: dict[str, str], strategy: MatchStrategy, tmp_path: Path
+) -> None:
+    settings = load_process_settings(variables, folder=tmp_path)
+    assert settings.config.match_strategy is strategy
+
+
+@pytest.mark.parametrize("address", ["example.org", "127.0.0.1:80", "all", "300.0.0.1"])
+def test_bind_that_is_no_address_is_refused(address: str, tmp_path: Path) -> None:
     message = refusal_of(tmp_path, {"LAMBO_BIND": address}).message
-    assert message.startswith("server.bind must be a loopback address")
+    assert message.startswith("server.bind must be an IP address or localhost")
     with pytest.raises(InvalidConfiguration, match=r"server\.bind"):
         replace(ProcessSettings(data_dir=tmp_path), bind=address)
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_asked"),
+    [
+        ({}, False),
+        ({"LAMBO_BIND": "127.0.0.9"}, False),
+        ({"LAMBO_BIND": "::1", "LAMBO_AUTH": "local"}, False),
+        ({"LAMBO_AUTH": "tokens"}, True),
+        ({"LAMBO_BIND": "0.0.0.0"}, True),
+        ({"LAMBO_BIND": "192.0.2.7", "LAMBO_AUTH": "local"}, True),
+    ],
+)
+def test_tokens_are_asked_for_when_told_and_always_beyond_loopback(
+    variables: dict[str, str], is_asked: bool, tmp_path: Path
+) -> None:
+    assert load_process_settings(variables, folder=tmp_path).requires_tokens is is_asked
+
+
+def test_server_of_all_addresses_is_reached_by_its_machine_on_loopback(tmp_path: Path) -> None:
+    for bind, url in (("0.0.0.0", "http://127.0.0.1:7700"), ("::", "http://[::1]:7700")):
+        assert load_process_settings({"LAMBO_BIND": bind}, folder=tmp_path).url == url
+
+
+def test_further_host_names_are_read_from_file_and_variable(tmp_path: Path) -> None:
+    write(tmp_path, '[server]\nallowed_hosts = ["memory.example.org"]\n')
+    assert "memory.example.org" in load_process_settings({}, folder=tmp_path).allowed_hosts
+    given = {"LAMBO_ALLOWED_HOSTS": "a.example, B.example"}
+    assert load_process_settings(given, folder=tmp_path).extra_hosts == ("a.example", "b.example")
+    for wrong in ("*", "a b", "host:80", ",", ".example.org"):
+        assert (
+            "server.allowed_hosts" in refusal_of(tmp_path, {"LAMBO_ALLOWED_HOSTS": wrong}).message
+        )
+
+
+def test_token_of_a_client_is_no_setting_and_is_never_shown(tmp_path: Path) -> None:
+    variables = {"LAMBO_TOKEN": "lambo_secret", "LAMBO_PORT": "0"}
+    assert "lambo_secret" not in f"{refusal_of(tmp_path, variables).as_wire()}"
+    told = load_process_settings({"LAMBO_TOKEN": "lambo_secret"}, folder=tmp_path)
+    assert "lambo_secret" not in repr(told)
 
 
 @pytest.mark.parametrize(

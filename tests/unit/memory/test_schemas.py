@@ -28,6 +28,12 @@ REQUIRED: dict[type[Arguments], dict[str, Any]] = {
     schemas.RetractArguments: {"concept": "a token"},
     schemas.RootGoalArguments: {"goals": ["a token"]},
     schemas.SynonymArguments: {"source": "jwt", "target": "token"},
+    schemas.TokenCreateArguments: {
+        "name": "ci",
+        "agent": "ci",
+        "scopes": ["read"],
+        "sessions": ["shop-*"],
+    },
 }
 
 
@@ -269,7 +275,7 @@ def test_payload_that_is_no_object_is_refused_as_body(model: type[Arguments], pa
 def test_null_is_taken_only_where_an_argument_may_be_left_out_as_null(
     model: type[Arguments],
 ) -> None:
-    optional = {"agent_id", "event_time", "node_id", "concept"}
+    optional = {"agent_id", "event_time", "node_id", "concept", "expires_seconds"}
     for name, info in model.model_fields.items():
         payload = {**REQUIRED[model], name: None}
         if name in optional and not info.is_required() and name not in REQUIRED[model]:

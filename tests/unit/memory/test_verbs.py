@@ -71,7 +71,8 @@ def test_write_verbs_are_the_same_everywhere() -> None:
 
 def test_human_acts_are_those_of_the_design() -> None:
     acts = {verb.name for verb in VERBS.values() if verb.operator_only}
-    assert acts == {"retract", "root-goal", "synonym", "session-delete"}
+    of_sessions = {"retract", "root-goal", "synonym", "session-delete"}
+    assert acts == {*of_sessions, "token-create", "token-list", "token-revoke"}
     assert not any(VERBS[name].tool for name in acts)
 
 

@@ -5,8 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from memory.engine.embedding import (
+    EMBEDDING_GEMMA,
+    EmbeddingContract,
+    EmbeddingFailure,
+    Vector,
+    check_vector,
+)
+from memory.engine.hybrid import Meanings, look_up_query
 from memory.engine.requests import RecallRequest
 from memory.engine.types import EdgeType, Status
+from memory.engine.vector_table import VectorTable
 from recall.engine.candidates import Leg
 from recall.engine.hot_list import HotCondition, HotEntry
 from recall.engine.pipeline import recall
@@ -282,3 +291,88 @@ def test_a_query_without_a_word_finds_what_holds_it_as_it_stands(
 
     assert hits[0].node_id == holder
     assert hits[0].legs == (Leg.LITERAL,)
+
+
+# -- by meaning ------------------------------------------------------------------------------------
+
+
+def unit(*numbers: float) -> Vector:
+    vector = check_vector(numbers, 3)
+    assert not isinstance(vector, EmbeddingFailure)
+    return vector
+
+
+@pytest.fixture
+def meant() -> GraphWriter:
+    """A session with vectors: `near` and `far` from the question, `away` from it, `bare` of any."""
+    writer = GraphWriter()
+    contract = EmbeddingContract("by hand", None, 3)
+    writer.graph.contract = contract
+    writer.graph.vectors = VectorTable(3)
+    writer.interact()
+    places = {"near": unit(9, 1, 0), "far": unit(1, 2, 0), "away": unit(-1, 0.1, 0)}
+    for content, vector in places.items():
+        row = writer.graph.row_of(writer.concept(content))
+        assert row is not None
+        writer.graph.vectors.put(row, vector)
+    writer.concept("bare word")
+    grow_old(writer)
+    return writer
+
+
+def asked(writer: GraphWriter, query: str, *, top_k: int = 5) -> Meanings:
+    table, contract = writer.graph.vectors, writer.graph.contract
+    assert table is not None
+    assert contract is not None
+    return look_up_query(contract, table, table.view(), query, unit(1, 0, 0), top_k=top_k)
+
+
+def test_recall_finds_by_meaning_what_no_word_finds(meant: GraphWriter) -> None:
+    request = RecallRequest("word", traversal_depth=0)
+    result = recall(meant.graph, request, now=START, meanings=asked(meant, "word"))
+    assert {hit.content: hit.legs for hit in result.hits} == {
+        "near": (Leg.VECTOR,),
+        "far": (Leg.VECTOR,),
+        "bare word": (Leg.KEYWORD,),
+    }
+    score = {hit.content: hit.score for hit in result.hits}
+    assert score["near"] == pytest.approx(DEFAULT_SETTINGS.w_query * 9 / 82**0.5)
+
+
+def test_recall_by_meaning_and_by_word_counts_the_better_score(meant: GraphWriter) -> None:
+    request = RecallRequest("near", traversal_depth=0)
+    meanings = asked(meant, "near")
+    with_both = recall(meant.graph, request, now=START, meanings=meanings)
+    by_word = recall(meant.graph, request, now=START)
+    (hit,) = by_word.hits
+    assert with_both.hits[0].legs == (Leg.KEYWORD, Leg.VECTOR)
+    assert with_both.hits[0].score == max(hit.score, DEFAULT_SETTINGS.w_query * 9 / 82**0.5)
+
+
+def test_recall_looks_for_as_many_by_meaning_as_are_asked(meant: GraphWriter) -> None:
+    request = RecallRequest("nothing", top_k=1, traversal_depth=0)
+    result = recall(meant.graph, request, now=START, meanings=asked(meant, "nothing", top_k=1))
+    assert contents(result) == ["near"]
+
+
+def test_recall_brings_what_was_looked_up_before_up_to_date(meant: GraphWriter) -> None:
+    meanings = asked(meant, "nothing")
+    table = meant.graph.vectors
+    assert table is not None
+    row = meant.graph.find_by_content("near")
+    assert row is not None
+    table.remove(row)
+    request = RecallRequest("nothing", traversal_depth=0)
+    assert contents(recall(meant.graph, request, now=START, meanings=meanings)) == ["far"]
+
+
+def test_being_new_is_worth_what_the_contract_says(meant: GraphWriter) -> None:
+    meanings = asked(meant, "nothing")
+    meant.concept("fresh")
+    request = RecallRequest("nothing", traversal_depth=0)
+    for contract, score in ((meanings.contract, 0.35), (EMBEDDING_GEMMA, 0.63)):
+        result = recall(
+            meant.graph, request, now=START, meanings=replace(meanings, contract=contract)
+        )
+        fresh = next(hit for hit in result.hits if hit.content == "fresh")
+        assert fresh.score == pytest.approx(DEFAULT_SETTINGS.w_query * score)
