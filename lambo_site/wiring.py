@@ -22,9 +22,10 @@ from memory.engine.requests import Caller, InspectRequest, RecallRequest
 from memory.engine.times import Micros
 from memory.engine.tokens import TokenStore
 from memory.service.host import SessionHost
-from memory.service.memory import Memory, MemoryView, Readers
+from memory.service.memory import Memory
 from memory.service.replies import Answer, Reply
 from memory.service.tokens import OnWriter, TokenKeeper
+from memory.service.view import MemoryView, Readers
 from memory.service.writes import Writes
 from memory.system import RandomIds, SystemClock, draw_token
 from recall.engine.inspection import inspect

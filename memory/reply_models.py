@@ -207,6 +207,8 @@ class StatsReply(Answered):
     flush_depth: int
     degraded: bool
     missing_vectors: int
+    dead_lettered: int
+    set_aside: int
 
 
 class ReceiptReply(Answered):

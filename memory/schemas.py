@@ -46,8 +46,6 @@ from memory.engine.types import ConceptType
 
 MISTAKES_MAX: Final = 1_000
 """Above this many mistakes a payload is refused without looking for the first."""
-SESSIONS_PER_PAGE: Final = 200
-"""The bound `SessionHost.list_sessions` enforces; a test holds the two together."""
 
 _NAME_SHOWN_CHARS: Final = 64
 _MAY_BE_BLANK: Final = frozenset({"chunk"})
@@ -302,7 +300,7 @@ class SessionListArguments(Arguments):
         Annotated[str, _text_schema(limits.SESSION_NAME_BYTES, least=0)],
         Field(description="The last name of the page before."),
     ] = ""
-    limit: Annotated[int, _Within(1, SESSIONS_PER_PAGE)] = SESSIONS_PER_PAGE
+    limit: Annotated[int, _Within(1, limits.SESSIONS_PER_PAGE)] = limits.SESSIONS_PER_PAGE
 
 
 class SessionCreateArguments(Arguments):

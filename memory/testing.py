@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from memory.engine.embedding import Embedder, EmbeddingContract, EmbeddingFailure
 from memory.engine.mutations import Group, Receipt
 from memory.engine.ports import (
+    BeingDeleted,
     DeadLetter,
     GraphStore,
     Lease,
@@ -261,7 +262,7 @@ class FaultyStore:
         match_strategy: str,
         created_at: Micros,
         contract: EmbeddingContract | None = None,
-    ) -> Lease | LeaseRefused | None:
+    ) -> Lease | LeaseRefused | BeingDeleted | None:
         return self._call(
             "acquire_lease",
             lambda: self._inner.acquire_lease(

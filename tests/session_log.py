@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import Group, Mutation, PutConcept, PutEdge, PutInteraction, Receipt
-from memory.engine.ports import GraphStore, Lease, LeaseRefused, SessionBatch
+from memory.engine.ports import BeingDeleted, GraphStore, Lease, LeaseRefused, SessionBatch
 from memory.engine.times import Micros
 from memory.engine.types import (
     Concept,
@@ -34,7 +34,7 @@ def acquire(
     ttl_seconds: float = 45.0,
     create: bool = True,
     contract: EmbeddingContract | None = None,
-) -> Lease | LeaseRefused | None:
+) -> Lease | LeaseRefused | BeingDeleted | None:
     return store.acquire_lease(
         session_id,
         node_id=node_id,

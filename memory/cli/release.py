@@ -22,7 +22,7 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
     with invocation.client() as client:
         return client.release(
             invocation.session,
-            node_id=arguments.node,
+            node_id=arguments.node_id,
             concept=arguments.concept,
             idempotency_key=arguments.key,
         )

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 def add_target(parser: ArgumentParser) -> None:
     """The options that name what is reserved."""
-    parser.add_argument("--node", metavar="ID", help="the node, by its id")
+    parser.add_argument("--node-id", "--node", metavar="ID", help="the node, by its id")
     parser.add_argument("--concept", metavar="TEXT", help="the concept, by its text")
 
 
 def check_target(arguments: Namespace) -> None:
     """Refuse no target and two."""
-    if (arguments.node is None) == (arguments.concept is None):
-        raise UsageError("give exactly one of --node and --concept")
+    if (arguments.node_id is None) == (arguments.concept is None):
+        raise UsageError("give exactly one of --node-id and --concept")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
     with invocation.client() as client:
         return client.reserve(
             invocation.session,
-            node_id=arguments.node,
+            node_id=arguments.node_id,
             concept=arguments.concept,
             ttl_seconds=arguments.ttl_seconds,
             idempotency_key=arguments.key,

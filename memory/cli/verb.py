@@ -8,10 +8,17 @@ a verb asks for one, so that a mistake in the arguments starts no server.
 from __future__ import annotations
 
 import sys
-from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable
+from argparse import (
+    SUPPRESS,
+    Action,
+    ArgumentError,
+    ArgumentParser,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from memory.engine.errors import LamboError
 
@@ -39,8 +46,27 @@ class Declined(LamboError):
     code: ClassVar[str] = "declined"
 
 
+class StoreOnce(Action):
+    """Keeps the one value of an option, and refuses a second: to drop the first would lose what
+    somebody meant to say. Options that are kept so have no default but None or `SUPPRESS`."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        if self.option_strings and getattr(namespace, self.dest, None) is not None:
+            raise ArgumentError(self, "may be given only once")
+        setattr(namespace, self.dest, values)
+
+
 class Parser(ArgumentParser):
-    """An argument parser that raises `UsageError` instead of leaving the process."""
+    """An argument parser that raises `UsageError` instead of leaving the process.
+
+    An option that holds one value is taken once.
+    """
 
     def __init__(
         self,
@@ -59,6 +85,8 @@ class Parser(ArgumentParser):
             # A new option must never change what an old script's short form means.
             allow_abbrev=False,
         )
+        for name in (None, "store"):
+            self.register("action", name, StoreOnce)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
@@ -120,8 +148,8 @@ class Invocation:
 def add_common_options(
     parser: ArgumentParser, *, with_server: bool = True, without: frozenset[str] = frozenset()
 ) -> None:
-    """The options every verb takes. Absent ones leave no trace, so they may stand before the verb,
-    after it, or both (the last one wins)."""
+    """The options every verb takes. Absent ones leave no trace, so they may stand before the
+    verb or after it, each once in all."""
     group = parser.add_argument_group("common options")
 
     def add(option: str, metavar: str, text: str) -> None:

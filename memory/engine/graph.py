@@ -423,7 +423,16 @@ class Graph:
             raise InvalidSnapshot(f"two concepts have the key {concept.canonical_key!r}")
         row = self.concepts.insert(concept, origin)
         self.chain.originated[origin].append(row)
-        self.index.add(row, index_tokens(concept.content))
+        self.index.add(row, self.tokens_of(concept.content, concept.canonical_key))
+
+    def tokens_of(self, content: str, canonical_key: str) -> list[str]:
+        """What the keyword index holds of a concept, in no particular order.
+
+        A key is the sorted tokens of its content unless a synonym stood in; the index does not look
+        at order, so splitting the key saves stemming the text again.
+        """
+        is_aliased = bool(self.synonyms) and content.strip() in self.synonyms
+        return index_tokens(content) if is_aliased else canonical_key.split()
 
     def _delete_concept(self, concept_id: NodeId) -> None:
         row = self.concepts.row_by_id.get(concept_id)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -26,8 +27,11 @@ B: Final = 0.75  # how much a long document is held against itself
 
 # A slot whose document was removed keeps its postings until the next compaction.
 _DEAD: Final = -1
-# Documents numbered at once by `bulk_load`: few enough to let other threads run in between.
-_DOCUMENTS_PER_SLICE: Final = 1_000
+# Tokens numbered at once by `bulk_load`: few enough to let other threads run in between.
+_TOKENS_PER_SLICE: Final = 20_000
+# A posting is one number: its slot above these bits, the count in them.
+_COUNT_BITS: Final = 32
+_COUNT_MASK: Final = (1 << _COUNT_BITS) - 1
 
 
 class _Columns:
@@ -39,24 +43,26 @@ class _Columns:
         self._data = data
         self.size: int = data.shape[1]
 
-    def append(self, first: int, second: int, third: int | None = None) -> None:
-        if self.size == self._data.shape[1]:
-            self._grow()
-        data = self._data
-        data[0, self.size] = first
-        data[1, self.size] = second
-        if third is not None:
-            data[2, self.size] = third
-        self.size += 1
+    def append(self, *entry: int) -> None:
+        self.extend([[cell] for cell in entry])
+
+    def extend(self, columns: Sequence[Sequence[int]]) -> None:
+        """Append many entries at once, given by column."""
+        end = self.size + len(columns[0])
+        if end > self._data.shape[1]:
+            self._grow(end)
+        for number, cells in enumerate(columns):
+            self._data[number, self.size : end] = cells
+        self.size = end
 
     def column(self, number: int) -> NDArray[Any]:
         """The filled part of a column: a view, valid until the next append."""
         filled: NDArray[Any] = self._data[number, : self.size]
         return filled
 
-    def _grow(self) -> None:
+    def _grow(self, least: int) -> None:
         height = self._data.shape[0]
-        grown = np.empty((height, max(4, 2 * self.size)), dtype=self._data.dtype)
+        grown = np.empty((height, max(4, least, 2 * self.size)), dtype=self._data.dtype)
         grown[:, : self.size] = self._data[:, : self.size]
         self._data = grown
 
@@ -74,9 +80,9 @@ class InvertedIndex:
 
     def _reset(self) -> None:
         self._term_ids: dict[str, int] = {}
-        # By term id: live document frequency, and (slot, count) postings, dead slots included.
+        # By term id: live document frequency, and postings, dead slots included.
         self._frequencies: list[int] = []
-        self._postings: list[_Columns] = []
+        self._postings: list[array[int]] = []
         # By slot: row or _DEAD, length in tokens, start in `_contents`; ends at the next start.
         self._slots = _Columns(np.empty((3, 0), dtype=np.int64))
         # (term id, count) of every slot, one after the other: what removal and compaction read.
@@ -105,13 +111,17 @@ class InvertedIndex:
         self._slots.append(row, len(tokens), self._contents.size)
         self._slot_of[row] = slot
         self._total_length += len(tokens)
-        for term, count in Counter(tokens).items():
-            term_id = self._term_ids.get(term)
-            if term_id is None:
-                term_id = self._new_term(term)
+        counts = Counter(tokens)
+        term_ids = [self._term_ids.get(term, -1) for term in counts]
+        if -1 in term_ids:
+            term_ids = [self._term_id(term) for term in counts]
+        # Long texts have thousands of terms, and the event loop waits: no work in Python for each.
+        base = slot << _COUNT_BITS
+        entries = [base + count for count in counts.values()]
+        _exhaust(map(array.append, map(self._postings.__getitem__, term_ids), entries))
+        for term_id in term_ids:
             self._frequencies[term_id] += 1
-            self._postings[term_id].append(slot, count)
-            self._contents.append(term_id, count)
+        self._contents.extend([term_ids, list(counts.values())])
 
     def remove(self, row: int) -> None:
         """Forget a document. Raises KeyError for a row not held.
@@ -140,12 +150,8 @@ class InvertedIndex:
             self._check_new_row(row)
         # Every token as one number, document major, so that one sort counts all the repeats.
         lengths = np.fromiter(map(len, documents), dtype=np.int64, count=len(documents))
-        slices = range(0, len(documents), _DOCUMENTS_PER_SLICE)
         flat = np.concatenate(
-            [
-                np.zeros(0, dtype=np.int64),
-                *(self._numbered(documents[at : at + _DOCUMENTS_PER_SLICE]) for at in slices),
-            ]
+            [np.zeros(0, dtype=np.int64), *map(self._numbered, _slices(documents))]
         )
         width = max(1, len(self._term_ids))
         owners = np.repeat(np.arange(len(documents)), lengths)
@@ -173,10 +179,12 @@ class InvertedIndex:
         if row < 0 or row in self._slot_of:
             raise ValueError(f"row {row} is negative or indexed already")
 
-    def _new_term(self, term: str) -> int:
-        term_id = self._term_ids[term] = len(self._frequencies)
-        self._frequencies.append(0)
-        self._postings.append(_Columns(np.empty((2, 0), dtype=np.int32)))
+    def _term_id(self, term: str) -> int:
+        """The id of a term, which may be new."""
+        term_id = self._term_ids.setdefault(term, len(self._frequencies))
+        if term_id == len(self._frequencies):
+            self._frequencies.append(0)
+            self._postings.append(array("q"))
         return term_id
 
     # -- compaction ----------------------------------------------------------------------------
@@ -220,14 +228,14 @@ class InvertedIndex:
         self._term_ids = {names[old]: new for new, old in enumerate(used.tolist())}
         self._frequencies = frequencies[used].tolist()
 
-        # A stable sort keeps slots ascending inside each term. The terms share one array at first;
-        # a term that grows moves to an array of its own.
+        # A stable sort keeps slots ascending inside each term.
         order = np.argsort(terms, kind="stable")
-        postings = np.stack([owners[order], counts[order]]).astype(np.int32)
-        ends = np.cumsum(frequencies[used]).tolist()
+        postings = (owners[order].astype(np.int64) << _COUNT_BITS) + counts[order]
+        packed = memoryview(postings.data).cast("B")
+        ends = (8 * np.cumsum(frequencies[used])).tolist()
         self._postings = [
-            _Columns(postings[:, end - size : end])
-            for end, size in zip(ends, self._frequencies, strict=True)
+            array("q", packed[start:end].tobytes())
+            for start, end in zip([0, *ends], ends, strict=False)
         ]
 
         sizes = np.bincount(owners, minlength=len(rows))
@@ -281,11 +289,27 @@ class InvertedIndex:
                 continue
             df = self._frequencies[term_id]
             idf = math.log(1.0 + (len(self) - df + 0.5) / (df + 0.5))
-            slots = self._postings[term_id].column(0)
-            counts = self._postings[term_id].column(1).astype(np.float64)
+            # A view, gone before the next change: an array that is looked at cannot grow.
+            postings = np.frombuffer(self._postings[term_id], dtype=np.int64)
+            slots = postings >> _COUNT_BITS
+            counts = (postings & _COUNT_MASK).astype(np.float64)
             relative = lengths[slots] / self.average_length
             damping = K1 * (1.0 - B + B * relative)
             scores[slots] += idf * ((K1 + 1.0) * counts / (counts + damping))
         if self._dead_slots():
             scores[rows == _DEAD] = 0.0
         return scores
+
+
+def _slices(documents: Sequence[Sequence[str]]) -> Iterator[Sequence[Sequence[str]]]:
+    """The documents in order, as many at once as hold some `_TOKENS_PER_SLICE` tokens."""
+    start = held = 0
+    for end, document in enumerate(documents, 1):
+        held += len(document)
+        if held >= _TOKENS_PER_SLICE or end == len(documents):
+            yield documents[start:end]
+            start, held = end, 0
+
+
+def _exhaust(iterator: Iterator[object]) -> None:
+    deque(iterator, maxlen=0)

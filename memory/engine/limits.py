@@ -43,6 +43,7 @@ BACKLOG_MUTATIONS = 50_000
 WAITING_GROUPS = 10_000
 """Uncommitted groups of one session over which writes are refused."""
 
+SESSIONS_PER_PAGE = 200
 RECEIPTS_PER_SESSION = 100_000
 RECEIPT_DAYS = 7
 OPEN_SESSIONS = 256

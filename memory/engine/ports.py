@@ -67,6 +67,13 @@ class LeaseRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class BeingDeleted:
+    """The name belongs to a deleted session whose rows are not all removed yet."""
+
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionBatch:
     """Consecutive groups of one session, to be written under a token from an expected position."""
 
@@ -154,12 +161,13 @@ class GraphStore(Protocol):
         match_strategy: str,
         created_at: Micros,
         contract: EmbeddingContract | None = None,
-    ) -> Lease | LeaseRefused | None:
+    ) -> Lease | LeaseRefused | BeingDeleted | None:
         """Take the session for this node, always with token + 1.
 
         Allowed when nobody holds it, the holder is this node, or its lease expired by the store's
         clock. With `create` an unknown session is made first, with that strategy and contract for
-        good; without, an unknown one gives None.
+        good; without, an unknown one gives None. A name whose deletion is under way is unknown, but
+        cannot be made before the last step is taken: `BeingDeleted`, and nothing is done.
         """
 
     def renew_leases(
@@ -227,11 +235,12 @@ class GraphStore(Protocol):
         """Remove a session we hold, one transaction a step; each step tells rows by table.
 
         The first step marks it as gone: from then on nobody sees it and nothing is written to it,
-        also if no further step is taken. Raises `StoreRejected` there if it is not ours.
+        also if no further step is taken. Raises `StoreRejected` there if it is not ours. Steps that
+        are taken after another deletion finished it remove nothing, whoever has the name by then.
         """
 
     def finish_deletions(self) -> Iterator[Mapping[str, int]]:
-        """Go on with deletions that a crash cut short, one transaction a step."""
+        """Go on with deletions that were cut short, one transaction a step."""
 
     def close(self) -> None:
         """Give connections back."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from memory.engine import limits
 from memory.engine.errors import InvalidArgument
-from memory.engine.text import canonical_key, check_text
+from memory.engine.text import check_text, has_key
 from memory.engine.times import EARLIEST, LATEST, Micros
 from memory.engine.types import ConceptType, Json
 
@@ -51,7 +51,7 @@ def check_event_time(value: Micros | None) -> None:
 def check_keyed_text(field: str, value: str) -> None:
     """Refuse text that cannot name a concept: bad characters, blank, or only stop words."""
     check_text(field, value)
-    if not canonical_key(value):
+    if not has_key(value):
         raise InvalidArgument(field, f"{field} must contain a word that is not a stop word")
 
 

@@ -21,7 +21,6 @@ from memory.engine.embedding import vector_bytes, vector_from
 from memory.engine.errors import InvalidSnapshot
 from memory.engine.graph import Graph
 from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES, EDGES
-from memory.engine.text import index_tokens
 from memory.engine.types import (
     Concept,
     ConceptType,
@@ -203,16 +202,9 @@ def _first_repeated_key(records: Sequence[Concept]) -> str:
 
 
 def _documents(graph: Graph) -> list[list[str]]:
-    """The index tokens of every concept.
-
-    A key is the sorted tokens of its content unless a synonym stood in; the index does not look at
-    order, so splitting the stored key saves stemming the whole session again.
-    """
-    aliased = graph.synonyms.keys()
-    return [
-        index_tokens(content) if content.strip() in aliased else key.split()
-        for content, key in zip(graph.concepts.contents, graph.concepts.keys, strict=True)
-    ]
+    """The index tokens of every concept."""
+    concepts = graph.concepts
+    return list(map(graph.tokens_of, concepts.contents, concepts.keys))
 
 
 def _load_edges(graph: Graph, records: Sequence[Edge]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -82,6 +82,10 @@ _NO_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({})
 
 # Longer tokens are stemmed but not remembered, so that the cache is bounded in bytes as well.
 _CACHED_TOKEN_CHARS: Final = 64
+# No longer word has an empty stem; the longest that does is ''s's or the like.
+_ERASABLE_CHARS: Final = 16
+# Texts up to this length and longer ones are remembered apart, for the same reason.
+_SHORT_TEXT_CHARS: Final = 1_024
 
 
 # -- keys and tokens ---------------------------------------------------------------------------
@@ -110,7 +114,15 @@ def canonical_key(raw: str, synonyms: Mapping[str, str] = _NO_SYNONYMS) -> str:
     space, invisible characters and stop words; callers that need a key refuse that themselves.
     """
     trimmed = raw.strip()
-    return " ".join(sorted(index_tokens(synonyms.get(trimmed, trimmed))))
+    return _remembered(synonyms.get(trimmed, trimmed))
+
+
+def has_key(raw: str) -> bool:
+    """Whether `canonical_key` of the text, without synonyms, is not empty; hardly stems to tell.
+
+    The stemmer erases only the shortest words: what it takes off a longer one leaves something.
+    """
+    return any(len(word) > _ERASABLE_CHARS or _cached_stem(word) for word in _words(raw))
 
 
 def index_tokens(content: str) -> list[str]:
@@ -119,20 +131,38 @@ def index_tokens(content: str) -> list[str]:
     Hyphen, underscore, white space and the seam of camelCase separate tokens; other punctuation
     does not, so `handlers/users.rs` is one token. Nothing in the text is query syntax.
     """
-    text = content
+    # The stemmer erases a token such as ''s; an empty token would index nothing and double a space.
+    return [stem for stem in map(_stem_of, _words(content)) if stem]
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words to be stemmed: lower case, without stop words, in reading order."""
     if not text.isascii():
         # Invisible characters go first: a joiner between letter and accent would block composition.
         text = unicodedata.normalize("NFC", strip_invisible(text))
     words = _CAMEL_SEAM.sub(" ", text).translate(_SEPARATORS).split()
     # Word by word: the lower case of a final sigma depends on where its word ends.
-    lowered = [word.lower() for word in words]
-    stems = [
-        _cached_stem(word) if len(word) <= _CACHED_TOKEN_CHARS else _stem(word)
-        for word in lowered
-        if word not in STOP_WORDS
-    ]
-    # The stemmer erases a token such as ''s; an empty token would index nothing and double a space.
-    return [stem for stem in stems if stem]
+    lowered = (word.lower() for word in words)
+    return (word for word in lowered if word not in STOP_WORDS)
+
+
+def _stem_of(word: str) -> str:
+    return _cached_stem(word) if len(word) <= _CACHED_TOKEN_CHARS else _stem(word)
+
+
+def _key(text: str) -> str:
+    return " ".join(sorted(index_tokens(text)))
+
+
+# A write asks for the key of each of its texts several times, and stemming 16 KB takes some 50 ms.
+# The service has the long ones computed in a worker thread first (`memory.engine.warming`); they
+# must all still be here when the write is planned. Together at most some 20 MB of plain text.
+_short_key = lru_cache(maxsize=4_096)(_key)
+_long_key = lru_cache(maxsize=512)(_key)
+
+
+def _remembered(text: str) -> str:
+    return _short_key(text) if len(text) <= _SHORT_TEXT_CHARS else _long_key(text)
 
 
 def _stem(word: str) -> str:

@@ -160,6 +160,10 @@ class _Server(uvicorn.Server):
         if limit is not None and runtime.activity.idle_seconds >= limit and not self.should_exit:
             logger.info("lambo serve: stopping after %d idle minutes", limit // 60)
             self._begin_stop()
+        host = runtime.find_host()
+        if host is not None and host.failed.is_set() and not self.should_exit:
+            logger.critical("lambo serve: stopping, since nothing can be committed any more")
+            self._begin_stop()
         return await super().on_tick(counter)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:

@@ -118,9 +118,23 @@ class Committer:
         Returns the incarnation that its groups must name: a group planned on a graph that is gone
         may never land in the one that replaced it.
         """
+        self._settle_earlier(lease.session_id)
         self._incarnations += 1
         self._lines[lease.session_id] = _Line(self._incarnations, lease.token, lease.position)
         return self._incarnations
+
+    def _settle_earlier(self, session_id: str) -> None:
+        """Settle what an earlier incarnation left: it may never land in the one that follows.
+
+        A group in hand may have landed in an attempt of unknown outcome; its receipt tells.
+        """
+        earlier = self._items_of(session_id)
+        if not earlier:
+            return
+        landed = [item for item in self._in_hand_of(session_id) if self._has_receipt(item)]
+        self._settle(landed, Outcome.COMMITTED)
+        outcome = Outcome.DROPPED if session_id in self._lines else Outcome.LOST
+        self._settle([item for item in earlier if item not in landed], outcome)
 
     def detach(self, session_id: str) -> None:
         """Accept no more groups of a session; what waits is settled as lost."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from memory.engine.config import Config
 from memory.engine.mutations import Group
-from memory.engine.ports import Clock, GraphStore
+from memory.engine.ports import Clock, GraphStore, StoreTransient
 from memory.service.committer import Committer, Settled
 
 log = logging.getLogger("lambo.committer")
@@ -34,9 +34,11 @@ class CommitterThread:
         config: Config,
         clock: Clock,
         on_settled: Callable[[Sequence[Settled]], None],
+        on_failure: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_settled = on_settled
+        self._on_failure = on_failure
         self._clock = clock
         self._away_after_seconds = config.away_after_seconds
         self.committer = Committer(
@@ -62,8 +64,8 @@ class CommitterThread:
         """Run a blocking call on the committer's thread and await its result."""
         future: Future[T] = Future()
         with self._wake:
-            if self._stopping:
-                raise RuntimeError("the committer has stopped")
+            if self._stopping or self._failure is not None:
+                raise StoreTransient("the committer has stopped; the server must be restarted")
             self._jobs.append((job, future))
             self._wake.notify()
         return await asyncio.wrap_future(future)
@@ -74,8 +76,10 @@ class CommitterThread:
         with self._wake:
             self._draining.append(future)
             self._wake.notify()
+            if self._failure is not None:
+                return False
         done, _ = await asyncio.wait([asyncio.wrap_future(future)], timeout=timeout_seconds)
-        return bool(done)
+        return bool(done) and done.pop().exception() is None
 
     @property
     def is_away(self) -> bool:
@@ -113,10 +117,23 @@ class CommitterThread:
                 self._answer_drains()
         except BaseException as error:
             # A bug here must not look like a slow store: the process says so and stops writing.
-            self._failure = error
             log.critical("the committer stopped on an unexpected error", exc_info=error)
+            self._fail(error)
         finally:
             self._store.close()
+
+    def _fail(self, error: BaseException) -> None:
+        """Answer everybody who waits, and tell the event loop."""
+        with self._wake:
+            self._failure = error
+            jobs, self._jobs = self._jobs, []
+            draining, self._draining = self._draining, []
+        stopped = StoreTransient("the committer has stopped; the server must be restarted")
+        for _, future in jobs:
+            future.set_exception(stopped)
+        for waiting in draining:
+            waiting.set_exception(stopped)
+        self._loop.call_soon_threadsafe(self._on_failure)
 
     def _collect(
         self, delay: float | None

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from memory.engine.mutations import Group
 from memory.engine.times import Micros
 
 LISTENER_EVENTS: Final = 256
@@ -61,12 +62,20 @@ class EventFeed:
     def __init__(self) -> None:
         self._listeners: dict[str, set[_Listener]] = {}
 
-    def has_listeners(self, session_id: str) -> bool:
-        return session_id in self._listeners
-
-    def publish(self, event: Event) -> None:
-        """Tell every listener of the event's session."""
-        for listener in self._listeners.get(event.session_id, ()):
+    def tell(self, group: Group) -> None:
+        """Tell every listener of a committed group's session; one that nobody asked for is none."""
+        listeners = self._listeners.get(group.session_id)
+        if not listeners or group.call is None or group.receipt is None:
+            return
+        event = Event(
+            session_id=group.session_id,
+            id=group.position,
+            kind=group.call.verb,
+            agent_id=group.call.agent_id,
+            occurred_at=group.created_at,
+            data=group.receipt.reply["structured"],
+        )
+        for listener in listeners:
             listener.tell(event)
 
     async def listen(self, session_id: str) -> AsyncIterator[Told]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from memory.engine.config import Config
@@ -26,6 +28,7 @@ from memory.engine.errors import (
     TooManySessions,
 )
 from memory.engine.graph import Graph
+from memory.engine.limits import SESSIONS_PER_PAGE
 from memory.engine.mutations import Group
 from memory.engine.ports import (
     Clock,
@@ -37,22 +40,22 @@ from memory.engine.requests import Caller, check_session_name
 from memory.engine.times import format_rfc3339
 from memory.service.committer import Outcome, Settled
 from memory.service.committer_thread import CommitterThread
-from memory.service.events import Event, EventFeed, Told
+from memory.service.events import EventFeed, Told
 from memory.service.meanings import VectorFiller
-from memory.service.memory import Memory, MemoryView, Readers, SessionLink
+from memory.service.memory import Memory, SessionLink
 from memory.service.replies import Reply
 from memory.service.store_access import StoreAccess, session_not_found, strategy_of
 from memory.service.text_embedder import TextEmbedder
 from memory.service.tokens import OnWriter, TokenKeeper
 from memory.service.trial import Trial
+from memory.service.turns import Turns
+from memory.service.view import MemoryView, Readers
 from memory.service.writes import Writes
 
 log = logging.getLogger("lambo.host")
 T = TypeVar("T")
 
 RETENTION_INTERVAL_SECONDS = 3_600.0
-SESSIONS_PER_PAGE = 200
-RECORDS_PER_SLICE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,9 @@ class SessionHost:
         self._ids = ids
         self._open: dict[str, _Open] = {}
         self._routes: dict[int, Memory] = {}  # whose groups a settlement speaks of
-        self._opening: dict[str, asyncio.Lock] = {}
+        self._turns = Turns()
+        self._room = asyncio.Lock()
+        self._placed: set[asyncio.Task[Any]] = set()  # openings that have a place
         self._events = EventFeed()
         self._tasks: set[asyncio.Task[None]] = set()
         self._committer: CommitterThread | None = None
@@ -106,10 +111,8 @@ class SessionHost:
         self._keep_tokens = keep_tokens
         self._tokens: TokenKeeper | None = None
         self._closing = False
-
-    @property
-    def config(self) -> Config:
-        return self._config
+        self.failed = asyncio.Event()
+        """Set when the committer has ended on a bug; the process should end too."""
 
     @property
     def open_session_ids(self) -> Sequence[str]:
@@ -138,6 +141,7 @@ class SessionHost:
             config=self._config,
             clock=self._clock,
             on_settled=self._on_settled,
+            on_failure=self._on_failure,
         )
         if self._keep_tokens is not None:
             self._tokens = self._keep_tokens(self._committer.run)
@@ -206,12 +210,14 @@ class SessionHost:
         """The open memory of a session. Raises `SessionNotFound` for an unknown one."""
         check_session_name(session_id)
         entry = self._open.get(session_id)
+        while entry is not None and entry.memory.is_closing and self._turns.is_taken(session_id):
+            await self._turns.pass_by(session_id)  # it is being put away: open it anew
+            entry = self._open.get(session_id)
         if entry is None:
-            lock = self._opening.setdefault(session_id, asyncio.Lock())
-            async with lock:
-                entry = self._open.get(session_id) or await self._open_session(session_id, create)
-            if not lock.locked():
-                self._opening.pop(session_id, None)
+            entry = await self._turns.take(
+                session_id, partial(self._open_session, session_id, create)
+            )
+        entry.memory.touch()
         return entry.memory
 
     async def write(
@@ -290,13 +296,12 @@ class SessionHost:
     async def close_session(self, session_id: str, caller: Caller) -> Reply:
         """Put an open session away: everything committed, its lease given back."""
         check_session_name(session_id)
-        if session_id not in self._open:
-            if await self._access().find(session_id) is None:
-                raise session_not_found(session_id)
+        if session_id not in self._open and await self._access().find(session_id) is None:
+            raise session_not_found(session_id)
+        if not await self._turns.take(session_id, partial(self._put_away, session_id)):
             return _session_reply(
                 f"session '{session_id}' is not open", session=session_id, closed=False
             )
-        await self._put_away(session_id)
         log.info("session %r closed by %r", session_id, caller.agent_id)
         return _session_reply(f"closed session '{session_id}'", session=session_id, closed=True)
 
@@ -309,12 +314,7 @@ class SessionHost:
             raise InvalidArgument("confirm", "confirm must repeat the session's name")
         if session_id not in self._open and await self._access().find(session_id) is None:
             raise session_not_found(session_id)
-        await self.memory(session_id, create=False)
-        entry = self._open[session_id]
-        await self._drain(entry)
-        del self._open[session_id]
-        self._drop_routes(entry.memory)
-        counts = await self._access().delete(entry.lease)
+        counts = await self._turns.take(session_id, partial(self._delete, session_id))
         log.warning("session %r deleted by %r: %s", session_id, caller.agent_id, counts)
         return _session_reply(
             f"deleted session '{session_id}': {counts['concept']} concepts",
@@ -322,12 +322,35 @@ class SessionHost:
             deleted=dict(counts),
         )
 
+    async def _delete(self, session_id: str) -> Counter[str]:
+        """Remove a session, open or not; one that cannot be loaded can be deleted all the same."""
+        entry = self._open.get(session_id)
+        if entry is None:
+            lease = await self._access().acquire(session_id, create=False)
+        else:
+            await self._drain(entry)
+            lease = entry.lease
+            self._open.pop(session_id, None)
+            self._drop_routes(entry.memory)
+        return await self._access().delete(lease)
+
     # -- opening and putting away -----------------------------------------------------------------
 
     async def _open_session(self, session_id: str, create: bool) -> _Open:
+        entry = self._open.get(session_id)
+        if entry is not None:
+            return entry
         if self._closing:
             raise SessionClosed("the server is shutting down", retry_after_seconds=1.0)
-        await self._make_room()
+        place = asyncio.current_task()
+        assert place is not None
+        await self._make_room(place)
+        try:
+            return await self._load_session(session_id, create)
+        finally:
+            self._placed.discard(place)
+
+    async def _load_session(self, session_id: str, create: bool) -> _Open:
         access = self._access()
         lease = await access.acquire(session_id, create=create)
         loaded, graph = await access.load(session_id)
@@ -352,46 +375,61 @@ class SessionHost:
         self._request_vectors()
         return entry
 
-    async def _make_room(self) -> None:
-        """Put the least recently used sessions away until one more fits."""
-        while len(self._open) >= self._config.open_sessions_max:
-            idle = [
-                (entry.memory.last_used, name)
-                for name, entry in self._open.items()
-                if entry.memory.unsettled_count == 0
-            ]
-            if not idle:
-                raise TooManySessions(
-                    f"all {self._config.open_sessions_max} open sessions are busy",
-                    retry_after_seconds=1.0,
-                )
-            await self._put_away(min(idle)[1])
+    async def _make_room(self, place: asyncio.Task[Any]) -> None:
+        """Keep a place for one more session, putting the least recently used away until it fits.
 
-    async def _put_away(self, session_id: str) -> None:
-        entry = self._open[session_id]
+        A session whose writes were stopped stays: putting it away would start it anew unseen.
+        """
+        async with self._room:
+            while len(self._open) + len(self._placed) >= self._config.open_sessions_max:
+                idle = [
+                    (entry.memory.last_used, name)
+                    for name, entry in self._open.items()
+                    if entry.memory.unsettled_count == 0
+                    and not entry.memory.is_fenced
+                    and not self._turns.is_taken(name)
+                ]
+                if idle:
+                    name = min(idle)[1]
+                    await self._turns.take(name, partial(self._put_away, name))
+                elif self._placed:
+                    await asyncio.wait(self._placed, return_when=asyncio.FIRST_COMPLETED)
+                else:
+                    raise TooManySessions(
+                        f"all {self._config.open_sessions_max} open sessions are busy",
+                        retry_after_seconds=1.0,
+                    )
+            self._placed.add(place)
+
+    async def _put_away(self, session_id: str) -> bool:
+        """Close an open session; False if it is not open."""
+        entry = self._open.get(session_id)
+        if entry is None:
+            return False
         await self._drain(entry)
-        if self._open.get(session_id) is not entry:
-            return
-        del self._open[session_id]
-        self._drop_routes(entry.memory)
-        await self._access().release([entry.lease])
+        if self._open.pop(session_id, None) is not None:
+            self._drop_routes(entry.memory)
+            await self._access().release([entry.lease])
+        return True
 
     async def _drain(self, entry: _Open) -> None:
         """Refuse new writes to a session and wait until none of it is unsettled."""
         entry.memory.begin_close()
-        if entry.memory.unsettled_count:
-            await self._running().drain(self._config.close_deadline_seconds)
-            await asyncio.sleep(0)
-        if entry.memory.unsettled_count:
+        try:
+            if entry.memory.unsettled_count:
+                await self._running().drain(self._config.close_deadline_seconds)
+                await asyncio.sleep(0)
+            if entry.memory.unsettled_count:
+                raise StoreUnavailable(
+                    f"{entry.memory.unsettled_count} writes of the session are not committed yet",
+                    retry_after_seconds=self._config.away_after_seconds,
+                )
+        except BaseException:
             entry.memory.resume()
-            raise StoreUnavailable(
-                f"{entry.memory.unsettled_count} writes of the session are not committed yet",
-                retry_after_seconds=self._config.away_after_seconds,
-            )
+            raise
 
     async def _release_all(self) -> None:
         held = [entry.lease for entry in self._open.values() if not entry.memory.is_fenced]
-
         try:
             async with asyncio.timeout(2.0):
                 await self._access().release(held)
@@ -405,7 +443,10 @@ class SessionHost:
         """Renew the leases of all sessions in one statement, at each heartbeat."""
         while True:
             await asyncio.sleep(self._config.heartbeat_seconds)
-            await self.renew_leases()
+            try:
+                await self.renew_leases()
+            except Exception:  # the edge of a loop that must not end: the next beat tries again
+                log.exception("a heartbeat failed unexpectedly")
 
     async def renew_leases(self) -> None:
         """One heartbeat; a store that does not answer leaves the leases unconfirmed."""
@@ -425,6 +466,8 @@ class SessionHost:
             if name in lost:
                 log.error("session %r was taken over by another server", name)
                 entry.memory.on_lease_lost()
+                if entry.memory.unsettled_count == 0:
+                    self._drop_routes(entry.memory)
             else:
                 entry.confirmed_at = asked_at
 
@@ -432,7 +475,10 @@ class SessionHost:
         """Drop receipts past their time, now and then."""
         while True:
             await asyncio.sleep(RETENTION_INTERVAL_SECONDS)
-            await self._access().prune_receipts()
+            try:
+                await self._access().prune_receipts()
+            except Exception:  # the edge of a loop that must not end
+                log.exception("pruning receipts failed unexpectedly")
 
     def _on_settled(self, settled: Sequence[Settled]) -> None:
         for item in settled:
@@ -444,24 +490,13 @@ class SessionHost:
                 entry.confirmed_at = item.settled_at
             memory.on_settled(item)
             if item.outcome is Outcome.COMMITTED:
-                self._tell(item.group)
+                self._events.tell(item.group)
             if memory.is_fenced and memory.unsettled_count == 0:
                 del self._routes[item.incarnation]
 
-    def _tell(self, group: Group) -> None:
-        if group.call is None or group.receipt is None:
-            return
-        if self._events.has_listeners(group.session_id):
-            self._events.publish(
-                Event(
-                    session_id=group.session_id,
-                    id=group.position,
-                    kind=group.call.verb,
-                    agent_id=group.call.agent_id,
-                    occurred_at=group.created_at,
-                    data=group.receipt.reply["structured"],
-                )
-            )
+    def _on_failure(self) -> None:
+        """The committer ended on a bug: nothing can be acknowledged any more."""
+        self.failed.set()
 
     def _drop_routes(self, memory: Memory) -> None:
         self._routes = {at: held for at, held in self._routes.items() if held is not memory}
@@ -538,6 +573,12 @@ class _Link(SessionLink):
     def lease_age_seconds(self) -> float:
         entry = self._host._open.get(self._session_id)
         return 0.0 if entry is None else self._host._clock.monotonic() - entry.confirmed_at
+
+    async def trouble_counts(self) -> tuple[int, int]:
+        try:
+            return await self._host._access().trouble_counts(self._session_id)
+        except StoreUnavailable:
+            return 0, 0  # `degraded` says why
 
     def request_reload(self, memory: Memory) -> None:
         self._host._spawn(self._host._reload(memory))

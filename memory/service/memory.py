@@ -13,8 +13,8 @@ import hashlib
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol
 
 from memory.engine.config import Config, Durability
@@ -26,7 +26,6 @@ from memory.engine.errors import (
     LamboError,
     LeaseLost,
     OutcomeUnknown,
-    ReceiptNotFound,
     RejectedByStore,
     SessionClosed,
     SessionReloaded,
@@ -38,14 +37,15 @@ from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.limits import BACKLOG_MUTATIONS, RECEIPTS_PER_SESSION
 from memory.engine.mutations import Call, Group, Mutation, PutVector, Receipt
-from memory.engine.ports import Clock, GraphStore, IdSource
-from memory.engine.requests import Caller, InspectRequest, RecallRequest
+from memory.engine.ports import Clock, GraphStore, IdSource, StoreRejected, StoreTransient
+from memory.engine.requests import Caller, RecallRequest
 from memory.engine.times import Micros
 from memory.service.committer import Outcome, Settled
 from memory.service.meanings import find_meanings, find_query, is_mismatch
-from memory.service.replies import Answer, Reply, receipt_reply, replay, replayed
+from memory.service.replies import Reply, receipt_reply, replay, replayed
 from memory.service.stats import SessionStats, count_graph
 from memory.service.text_embedder import TextEmbedder
+from memory.service.view import MemoryView, Readers
 from memory.service.writes import NO_TEXTS, MakePlan, R, Texts, Writes
 
 log = logging.getLogger("lambo.memory")
@@ -55,71 +55,6 @@ FAULTS_MAX = 3
 RELOAD_WAIT_SECONDS = 10.0
 ANSWER_RETRY_SECONDS = 1.0
 Scope = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """How questions are answered; wired once, so that the service knows neither recall nor canon.
-
-    Each takes the graph, the request and the instant of asking; recall also what was looked up of
-    the query's meaning, or None.
-    """
-
-    recall: Callable[[Graph, RecallRequest, Micros, Meanings | None], Answer]
-    inspect: Callable[[Graph, InspectRequest, Micros], Answer]
-    saints: Callable[[Graph], Answer]
-
-
-class MemoryView:
-    """Questions to a graph. They write nothing and create nothing."""
-
-    def __init__(self, graph: Graph, *, readers: Readers, clock: Clock) -> None:
-        self.graph = graph
-        self._readers = readers
-        self._clock = clock
-
-    async def recall(self, request: RecallRequest) -> Reply:
-        """What the session knows that answers a question."""
-        meanings, failure = await self._find_query(request)
-        now = self._clock.now()
-        reply = Reply.of(self._readers.recall(self.graph, request, now, meanings))
-        if failure is not None:
-            line = f"recall: query embedding failed ({failure}); only words were looked for"
-            reply.structured["warnings"] = [*reply.structured["warnings"], line]
-        return self._warn(reply)
-
-    async def _find_query(
-        self, request: RecallRequest
-    ) -> tuple[Meanings | None, EmbeddingFailure | None]:
-        return None, None
-
-    async def inspect(self, request: InspectRequest) -> Reply:
-        """One concept and what stands around it."""
-        return self._warn(Reply.of(self._readers.inspect(self.graph, request, self._clock.now())))
-
-    async def saints(self) -> Reply:
-        """The canonical concepts."""
-        return self._warn(Reply.of(self._readers.saints(self.graph)))
-
-    async def stats(self) -> Reply:
-        """Counts and health."""
-        return self._warn(Reply.of(self._stats()))
-
-    async def receipt(self, key: str, *, agent_id: str) -> Reply:
-        """How a write under an idempotency key ended."""
-        raise ReceiptNotFound(f"no receipt under that key for agent '{agent_id}'", key=key)
-
-    def _stats(self) -> SessionStats:
-        return SessionStats(session_id=self.graph.session_id, counts=count_graph(self.graph))
-
-    def _warn(self, reply: Reply) -> Reply:
-        warnings = self._warnings()
-        if warnings:
-            reply.structured["warnings"] = [*reply.structured["warnings"], *warnings]
-        return reply
-
-    def _warnings(self) -> list[str]:
-        return []
 
 
 @dataclass(slots=True)
@@ -144,6 +79,9 @@ class SessionLink(Protocol):
     @property
     def lease_age_seconds(self) -> float:
         """Seconds since the lease was last confirmed by the store."""
+
+    async def trouble_counts(self) -> tuple[int, int]:
+        """Dead letters and rows set aside; zeros while the store does not answer."""
 
     def request_reload(self, memory: Memory) -> None:
         """Start replacing the graph by what the store holds; `on_reloaded` follows."""
@@ -195,15 +133,19 @@ class Memory(MemoryView, Writes):
     ) -> tuple[Meanings | None, EmbeddingFailure | None]:
         return await find_query(lambda: self.graph, self._embedder, request)
 
+    async def stats(self) -> Reply:
+        """Counts and health, with what the store had to set aside."""
+        dead_lettered, set_aside = await self._link.trouble_counts()
+        stats = replace(self._stats(), dead_lettered=dead_lettered, set_aside=set_aside)
+        return self._warn(Reply.of(stats))
+
     async def receipt(self, key: str, *, agent_id: str) -> Reply:
         """How a write under a key ended: `applied` (not yet committed) or `committed`."""
         scope = (agent_id, key)
         pending = self._in_flight.get(scope)
         if pending is not None:
             return receipt_reply(key, "applied", pending.reply)
-        stored = await asyncio.to_thread(
-            self._store.find_receipt, self.graph.session_id, agent_id, key
-        )
+        stored = await self._stored_receipt(scope)
         if stored is None:
             return await MemoryView.receipt(self, key, agent_id=agent_id)
         return receipt_reply(key, "committed", replay(stored))
@@ -224,16 +166,14 @@ class Memory(MemoryView, Writes):
         call = Call(verb, caller.agent_id, key, digest, arguments)
         scope = (call.agent_id, call.key)
         if caller.key is not None:
-            known = await self._known_reply(call)
-            while known is None and scope in self._preparing:
-                await self._preparing[scope].wait()
-                known = await self._known_reply(call)
+            known = await self._answer_of_key(call, scope)
             if known is not None:
                 return known
         # A request under this key that comes while this one is prepared waits for its end.
         done = self._preparing[scope] = asyncio.Event()
         try:
             await self._until_writable()
+            await self._read_ahead(request)
             meanings = await find_meanings(lambda: self.graph, self._embedder, texts)
             await self._until_writable()
             # From here to the end of `_apply` nothing is awaited.
@@ -248,6 +188,17 @@ class Memory(MemoryView, Writes):
         if self._config.durability is not Durability.COMMIT:
             return pending.reply
         return await self._settled(pending)
+
+    async def _answer_of_key(self, call: Call, scope: Scope) -> Reply | None:
+        """The answer under this key; None only when, without a pause since, nobody holds it."""
+        while True:
+            known = await self._known_reply(call)
+            if known is not None:
+                return known
+            if scope in self._preparing:
+                await self._preparing[scope].wait()
+            elif scope not in self._in_flight and scope not in self._digests:
+                return None
 
     async def _known_reply(self, call: Call) -> Reply | None:
         """The answer of an earlier request under this key, or None if there was none.
@@ -266,19 +217,20 @@ class Memory(MemoryView, Writes):
         if digest is None:
             return None
         _check_same(digest, call)
-        try:
-            stored = await asyncio.to_thread(
-                self._store.find_receipt, self.graph.session_id, *scope
-            )
-        except Exception as error:
-            raise StoreUnavailable(
-                "the store did not answer for an earlier request under this key",
-                retry_after_seconds=ANSWER_RETRY_SECONDS,
-            ) from error
+        stored = await self._stored_receipt(scope)
         if stored is None:  # kept for a limited time: the key is free again
             self._digests.pop(scope, None)
             return None
         return replay(stored)
+
+    async def _stored_receipt(self, scope: Scope) -> Receipt | None:
+        try:
+            return await asyncio.to_thread(self._store.find_receipt, self.graph.session_id, *scope)
+        except (StoreTransient, StoreRejected) as error:
+            raise StoreUnavailable(
+                "the store did not answer for an earlier request under this key",
+                retry_after_seconds=ANSWER_RETRY_SECONDS,
+            ) from error
 
     async def _until_writable(self) -> None:
         """Wait for a reload under way; raise what stands against a write."""
@@ -471,7 +423,11 @@ class Memory(MemoryView, Writes):
         link: SessionLink,
     ) -> None:
         """Swap in what the store holds; waiting writes go on."""
-        assert not self._pending
+        for pending in self._pending.values():  # of the graph that is gone; they may never land
+            pending.outcome.set_result(Outcome.DROPPED)
+        self._pending.clear()
+        self._in_flight.clear()
+        self._pending_mutations = 0
         self._link = link
         self.graph = graph
         self._position = position
@@ -502,6 +458,15 @@ class Memory(MemoryView, Writes):
     def begin_close(self) -> None:
         """Refuse new writes; those applied go on to be committed."""
         self._closing = True
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether new writes are refused because the session is being put away."""
+        return self._closing
+
+    def touch(self) -> None:
+        """Note that somebody uses the session."""
+        self.last_used = self._clock.monotonic()
 
     def resume(self) -> None:
         """Take writes again: putting the session away did not succeed."""

@@ -48,7 +48,8 @@ class SessionStats:
     `flush_lag_ms` is the age of the oldest uncommitted write, `flush_depth` the number of
     uncommitted mutations; `degraded` says that the store does not answer. `position` is the newest
     place in the session's log. `missing_vectors` counts concepts that recall by meaning cannot find
-    yet.
+    yet. `dead_lettered` counts calls that the store refused for good, `set_aside` stored rows that
+    could not be used; both are kept in tables of their own.
     """
 
     session_id: str
@@ -59,6 +60,8 @@ class SessionStats:
     degraded: bool = False
     position: int = 0
     missing_vectors: int = 0
+    dead_lettered: int = 0
+    set_aside: int = 0
 
     @property
     def text(self) -> str:
@@ -72,6 +75,10 @@ class SessionStats:
         ]
         if self.missing_vectors:
             lines.append(f"{self.missing_vectors} concept(s) wait for the embedder")
+        if self.dead_lettered:
+            lines.append(f"{self.dead_lettered} call(s) refused by the store, kept as dead letters")
+        if self.set_aside:
+            lines.append(f"{self.set_aside} unusable row(s) set aside")
         for title, table in (
             ("concepts", counts.concepts_by_type),
             ("status", counts.concepts_by_status),
@@ -102,5 +109,7 @@ class SessionStats:
             "flush_depth": self.flush_depth,
             "degraded": self.degraded,
             "missing_vectors": self.missing_vectors,
+            "dead_lettered": self.dead_lettered,
+            "set_aside": self.set_aside,
             "warnings": [],
         }

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
@@ -20,6 +21,7 @@ from memory.engine.errors import LeaseHeld, SessionNotFound, StoreUnavailable
 from memory.engine.graph import Graph
 from memory.engine.limits import RECEIPT_DAYS, RECEIPTS_PER_SESSION
 from memory.engine.ports import (
+    BeingDeleted,
     Clock,
     GraphStore,
     Lease,
@@ -61,6 +63,7 @@ class StoreAccess:
         self._config = config
         self._clock = clock
         self._contract = contract  # of the sessions made from now on
+        self._deletions = 0  # under way in this process
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -70,6 +73,17 @@ class StoreAccess:
     async def list_sessions(self, after: str, limit: int) -> Sequence[SessionInfo]:
         job = partial(self._store.list_sessions, after=after, limit=limit)
         return await self._read(job, "the session list")
+
+    async def trouble_counts(self, session_id: str) -> tuple[int, int]:
+        """How many calls of a session the store refused, and how many of its rows are set aside."""
+
+        def count() -> tuple[int, int]:
+            return (
+                self._store.count_dead_letters(session_id),
+                self._store.count_set_aside(session_id),
+            )
+
+        return await self._read(count, "the counts of trouble")
 
     async def load(self, session_id: str) -> tuple[LoadedSession, Graph]:
         """What is stored, and its graph; the records themselves are let go."""
@@ -81,7 +95,11 @@ class StoreAccess:
     # -- the lease and the committer's line -------------------------------------------------------
 
     async def acquire(self, session_id: str, *, create: bool) -> Lease:
-        """Take the session for this node. Raises `SessionNotFound` or `LeaseHeld`."""
+        """Take the session for this node.
+
+        Raises `SessionNotFound`, `LeaseHeld`, or `StoreUnavailable` while the name's last session
+        is being deleted.
+        """
         job = partial(
             self._store.acquire_lease,
             session_id,
@@ -96,6 +114,15 @@ class StoreAccess:
         answer = await self._on_committer(job, "the lease")
         if answer is None:
             raise session_not_found(session_id)
+        if isinstance(answer, BeingDeleted):
+            if not self._deletions:
+                # A fault cut it short, and nobody else goes on with it before the next start.
+                await self.finish_deletions()
+            raise StoreUnavailable(
+                f"session '{session_id}' is being deleted; ask again",
+                retry_after_seconds=RETRY_SECONDS,
+                session=session_id,
+            )
         if isinstance(answer, LeaseRefused):
             raise LeaseHeld(
                 f"session '{session_id}' is written by another server ({answer.endpoint})",
@@ -158,21 +185,28 @@ class StoreAccess:
     async def delete(self, lease: Lease) -> Counter[str]:
         """Remove a session we hold; rows by table."""
 
-        def begin() -> Iterator[Mapping[str, int]]:
+        def begin() -> tuple[Iterator[Mapping[str, int]], Mapping[str, int]]:
+            # The first step marks it, in the same job: nobody can open it again in between.
             self._committer.committer.detach(lease.session_id)
-            return self._store.delete_session(
+            slices = self._store.delete_session(
                 lease.session_id, node_id=self._node_id, token=lease.token
             )
+            return slices, next(slices, {})
 
-        return await self._step_through(await self._on_committer(begin, "a deletion"))
+        with self._deleting():
+            slices, removed = await self._on_committer(begin, "a deletion")
+            counts = await self._step_through(slices)
+        counts.update(removed)
+        return counts
 
     async def finish_deletions(self) -> None:
-        """Go on with what a crash cut short."""
+        """Go on with deletions that were cut short."""
         try:
-            slices = await self._on_committer(self._store.finish_deletions, "a deletion")
-            counts = await self._step_through(slices)
+            with self._deleting():
+                slices = await self._on_committer(self._store.finish_deletions, "a deletion")
+                counts = await self._step_through(slices)
         except StoreUnavailable as error:
-            log.warning("unfinished deletions wait for the next start: %s", error)
+            log.warning("unfinished deletions wait until their name is used again: %s", error)
             return
         if counts:
             log.info("finished a deletion that was cut short: %s", dict(counts))
@@ -188,6 +222,14 @@ class StoreAccess:
             await self._on_committer(job, "the receipts")
         except StoreUnavailable as error:
             log.warning("receipts not pruned, next try in an hour: %s", error)
+
+    @contextmanager
+    def _deleting(self) -> Iterator[None]:
+        self._deletions += 1
+        try:
+            yield
+        finally:
+            self._deletions -= 1
 
     async def _step_through(self, slices: Iterator[Mapping[str, int]]) -> Counter[str]:
         """Take the steps of a deletion as jobs of their own: other sessions commit in between."""

@@ -53,4 +53,5 @@ class Trial(Writes):
         make_plan: MakePlan[R],
         texts: Texts = NO_TEXTS,
     ) -> Reply:
+        await self._read_ahead(request)
         return Reply.of(make_plan(0, None).result, key=caller.key)

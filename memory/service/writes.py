@@ -5,6 +5,7 @@ A subclass decides in `_write` what becomes of a plan.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from memory.engine.reservations import plan_release, plan_reserve
 from memory.engine.retract import plan_retract
 from memory.engine.text import split_sentences
 from memory.engine.times import Micros
+from memory.engine.warming import needs_warming, warm
 from memory.service.replies import Answer, Reply
 
 R = TypeVar("R", bound=Answer)
@@ -155,6 +157,11 @@ class Writes(ABC):
 
     def _stamp(self, caller: Caller, now: Micros, event_time: Micros | None) -> Stamp:
         return Stamp(caller.agent_id, now, self._ids, event_time)
+
+    async def _read_ahead(self, request: object) -> None:
+        """Have long texts stemmed on a worker thread; the step that plans finds it done."""
+        if needs_warming(request):
+            await asyncio.to_thread(warm, request, dict(self.graph.synonyms))
 
     @abstractmethod
     async def _write(

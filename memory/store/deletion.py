@@ -2,7 +2,9 @@
 
 A session is first marked as gone, in one transaction that also raises its token: from then on
 nobody sees it and no commit on its way can write to it. Its rows follow in bounded transactions.
-If the process dies between two, the next deletion, or the next creation of that name, finishes.
+If that is cut short, `finish_deletions` goes on with it. Until its last row is gone nobody can use
+the name again; and each of the transactions looks whether the session is still the marked one, so
+that a deletion never touches the rows of a later session.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from memory.engine.ports import StoreRejected
 from memory.engine.times import Micros
-from memory.store.dialects import Dialect
+from memory.store.dialects import Dialect, dialect_for
 from memory.store.leases import locked_positions
 from memory.store.transactions import writing
 
@@ -38,17 +41,19 @@ _KEYS: Final = {
 
 def mark_deleted(
     cursor: CursorWrapper, dialect: Dialect, session_id: str, *, node_id: str, token: int
-) -> None:
-    """Hide a session we hold and fence its writers. One that is marked already is left as it is.
+) -> Micros:
+    """Hide a session we hold and fence its writers; the mark that tells this deletion from others.
 
-    Raises `StoreRejected` if the session is unknown or the lease is not ours.
+    A session that is marked already is left as it is. Raises `StoreRejected` if the session is
+    unknown or the lease is not ours.
     """
     cursor.execute("SELECT deleted_at FROM lambo_session WHERE session_id = %s", [session_id])
     row = cursor.fetchone()
     if row is None:
         raise StoreRejected("there is no such session to delete")
-    if row[0] is not None:
-        return
+    mark = row[0]
+    if mark is not None:
+        return int(mark)
     lease = locked_positions(cursor, dialect, [session_id]).get(session_id)
     if lease is None or (lease.node_id, lease.token) != (node_id, token):
         raise StoreRejected("the session to delete is held by another writer")
@@ -60,38 +65,55 @@ def mark_deleted(
         "UPDATE lambo_lease SET token = token + 1, expires_at = 0 WHERE session_id = %s",
         [session_id],
     )
+    cursor.execute("SELECT deleted_at FROM lambo_session WHERE session_id = %s", [session_id])
+    (mark,) = cursor.fetchone()
+    return int(mark)
 
 
-def marked_sessions(cursor: CursorWrapper) -> list[str]:
-    """Sessions marked as gone whose rows are not all removed."""
+def marked_sessions(cursor: CursorWrapper) -> list[tuple[str, Micros]]:
+    """Sessions marked as gone whose rows are not all removed, with their marks."""
     cursor.execute(
-        "SELECT session_id FROM lambo_session WHERE deleted_at IS NOT NULL ORDER BY session_id"
+        "SELECT session_id, deleted_at FROM lambo_session"
+        " WHERE deleted_at IS NOT NULL ORDER BY session_id"
     )
-    return [session_id for (session_id,) in cursor.fetchall()]
+    return [(session_id, mark) for session_id, mark in cursor.fetchall()]
 
 
 def remove_marked(
-    alias: str, session_id: str, *, slice_rows: int = SLICE_ROWS
+    alias: str, session_id: str, mark: Micros, *, slice_rows: int = SLICE_ROWS
 ) -> Iterator[Mapping[str, int]]:
-    """Remove the rows of a marked session, a slice a step, its own row last.
+    """Remove the rows of a session marked so, a slice a step, its own row last.
 
+    Ends early once the session does not bear the mark: then another deletion finished this one.
     The lease row stays, see `Lease` in `memory.models`.
     """
+    dialect = dialect_for(connections[alias].vendor)
     for table, key in _KEYS.items():
         removed = slice_rows
         while removed == slice_rows:
             with writing(alias) as cursor:
+                if not _bears_mark(cursor, dialect, session_id, mark):
+                    return
                 removed = delete_slice(
                     cursor, table, key, "session_id = %s", [session_id], slice_rows
                 )
             yield {table.removeprefix("lambo_"): removed}
     with writing(alias) as cursor:
         cursor.execute(
-            "DELETE FROM lambo_session WHERE session_id = %s AND deleted_at IS NOT NULL",
-            [session_id],
+            "DELETE FROM lambo_session WHERE session_id = %s AND deleted_at = %s",
+            [session_id, mark],
         )
         removed = cursor.rowcount
     yield {"session": removed}
+
+
+def _bears_mark(cursor: CursorWrapper, dialect: Dialect, session_id: str, mark: Micros) -> bool:
+    """Whether the session is still the one that was marked; it stays so for this transaction."""
+    cursor.execute(
+        "SELECT 1 FROM lambo_session WHERE session_id = %s AND deleted_at = %s" + dialect.row_lock,
+        [session_id, mark],
+    )
+    return cursor.fetchone() is not None
 
 
 def delete_slice(

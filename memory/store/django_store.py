@@ -18,6 +18,7 @@ from django.db.backends.utils import CursorWrapper
 from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import Receipt
 from memory.engine.ports import (
+    BeingDeleted,
     DeadLetter,
     Lease,
     LeaseRefused,
@@ -69,15 +70,13 @@ class DjangoStore:
         match_strategy: str,
         created_at: Micros,
         contract: EmbeddingContract | None = None,
-    ) -> Lease | LeaseRefused | None:
-        alias = self._writer()
-        if create:
-            self._finish_deletion(session_id)
-        with writing(alias) as cursor:
+    ) -> Lease | LeaseRefused | BeingDeleted | None:
+        with writing(self._writer()) as cursor:
             if create:
                 _create_session(cursor, session_id, match_strategy, contract, created_at)
-            elif not _is_visible(cursor, session_id):
-                return None
+            if not _is_visible(cursor, session_id):
+                # Removing what is left of it takes many transactions: not the asker's business.
+                return BeingDeleted(session_id) if create else None
             lease = leases.take_lease(
                 cursor,
                 self._dialect(),
@@ -220,16 +219,18 @@ class DjangoStore:
     ) -> Iterator[Mapping[str, int]]:
         alias = self._writer()
         with writing(alias) as cursor:
-            deletion.mark_deleted(cursor, self._dialect(), session_id, node_id=node_id, token=token)
+            mark = deletion.mark_deleted(
+                cursor, self._dialect(), session_id, node_id=node_id, token=token
+            )
         yield {}
-        yield from deletion.remove_marked(alias, session_id)
+        yield from deletion.remove_marked(alias, session_id, mark)
 
     def finish_deletions(self) -> Iterator[Mapping[str, int]]:
         alias = self._writer()
         with writing(alias) as cursor:
-            session_ids = deletion.marked_sessions(cursor)
-        for session_id in session_ids:
-            yield from deletion.remove_marked(alias, session_id)
+            marked = deletion.marked_sessions(cursor)
+        for session_id, mark in marked:
+            yield from deletion.remove_marked(alias, session_id, mark)
 
     def close(self) -> None:
         """Close the calling thread's connections; called last by the writing thread."""
@@ -257,14 +258,6 @@ class DjangoStore:
 
     def _dialect(self) -> Dialect:
         return dialect_for(connections[self._writer_alias].vendor)
-
-    def _finish_deletion(self, session_id: str) -> None:
-        alias = self._writer()
-        with writing(alias) as cursor:
-            is_marked = session_id in deletion.marked_sessions(cursor)
-        if is_marked:
-            for _ in deletion.remove_marked(alias, session_id):
-                pass
 
 
 def _create_session(

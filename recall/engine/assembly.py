@@ -110,6 +110,15 @@ def warning_lines(hits: Iterable[Hit]) -> tuple[str, ...]:
     return tuple(annotation.text for hit in hits for annotation in hit.annotations)
 
 
+def empty_context_warnings(assembled: Assembled) -> tuple[str, ...]:
+    """What is said when there are hits and not even the first one fits: one line, else none."""
+    count = len(assembled.hits)
+    if assembled.context or not count:
+        return ()
+    noun = "hit" if count == 1 else "hits"
+    return (f"recall: {count} {noun} left out of the text; raise max_tokens",)
+
+
 def _count_fitting(blocks: Iterable[str], max_tokens: int) -> int:
     """How many leading blocks fit; each is judged with all the text before it."""
     size_bytes = 0

@@ -16,7 +16,7 @@ from memory.engine.hybrid import Meanings
 from memory.engine.limits import EXPANSION_NODES
 from memory.engine.requests import RecallRequest
 from memory.engine.times import Micros
-from recall.engine.assembly import assemble, build_hit, warning_lines
+from recall.engine.assembly import assemble, build_hit, empty_context_warnings, warning_lines
 from recall.engine.candidates import (
     Candidate,
     Leg,
@@ -108,7 +108,7 @@ def recall(
         context=assembled.context,
         tokens=assembled.tokens,
         hits=assembled.hits,
-        warnings=warning_lines(hits),
+        warnings=(*warning_lines(hits), *empty_context_warnings(assembled)),
     )
 
 
@@ -154,7 +154,7 @@ def _answer_by_traversal(
         tokens=assembled.tokens,
         hits=assembled.hits,
         response_annotations=(notice,),
-        warnings=(notice.text,),
+        warnings=(notice.text, *empty_context_warnings(assembled)),
     )
 
 

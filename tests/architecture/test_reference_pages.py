@@ -15,8 +15,8 @@ from lambo_site.api import api
 from lambo_site.errors import STATUS_BY_CODE
 from mcp_bridge.http_app import STATUS_BY_CODE as MCP_STATUS_BY_CODE
 from mcp_bridge.tools import TOKENS_MAX, ToolSpec, instructions, tool_specs
-from memory.client_retries import REPEATED_CODES
-from memory.engine.errors import LamboError
+from memory.client_retries import REPEATED_CODES, Retries
+from memory.engine.errors import LamboError, OutcomeUnknown
 from memory.engine.rights import Scope
 from memory.engine.text import STOP_WORDS
 from memory.verbs import VERBS, Verb
@@ -258,7 +258,12 @@ def test_every_error_is_documented_with_its_status() -> None:
 def test_errors_that_the_client_repeats_are_documented_as_such() -> None:
     rows = rows_of(sections_of(HTTP_PAGE, "##")["Errors"])
     yes = {row[0].strip("`") for row in rows if row[3].startswith("yes")}
-    assert yes == REPEATED_CODES | {"outcome_unknown", "lease_lost"}
+    # Its repetition is no matter of the code alone: it needs a key, and asks the receipt first.
+    assert yes - {OutcomeUnknown.code} == REPEATED_CODES
+    assert OutcomeUnknown.code in yes
+    told = re.sub(r"\s+", " ", HTTP_PAGE)
+    seconds = f"{Retries().patience_seconds:g}"
+    assert f"repeats the ones with *yes* by itself for up to {seconds} seconds" in told
 
 
 def test_refusals_before_the_protocol_are_documented_with_their_status() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from memory.engine.mutations import (
@@ -13,6 +15,7 @@ from memory.engine.mutations import (
     SetRootGoal,
 )
 from memory.engine.ports import (
+    BeingDeleted,
     DeadLetter,
     GraphStore,
     Lease,
@@ -274,6 +277,25 @@ def test_only_the_holder_of_the_lease_may_delete(log: SessionLog) -> None:
         with pytest.raises(StoreRejected):
             counted(log.store.delete_session("s", node_id=node_id, token=token))
     assert log.load().concepts == (concept,)
+
+
+def test_a_name_can_be_used_again_when_its_deletion_is_through(store: GraphStore) -> None:
+    old, other = SessionLog(store, seed=1), SessionLog(store, "t", seed=2)
+    old.write("old one", "old two")
+    counts: Counter[str] = Counter()
+    for removed in store.delete_session("s", node_id=NODE, token=old.token):
+        counts.update(removed)
+        assert acquire(store, create=False) is None
+        other.write(f"step {other.position}")
+        if not counts["session"]:
+            assert acquire(store) == BeingDeleted("s")
+            assert old.commit([SetRootGoal("too late")]) == {"s"}
+    assert +counts == {"edge": 2, "concept": 2, "interaction": 1, "session": 1}
+
+    new = SessionLog(store, seed=9)
+    new.write("new one", "new two")
+    assert counted(store.finish_deletions()) == {}
+    assert [concept.content for concept in new.load().concepts] == ["new one", "new two"]
 
 
 def test_a_name_used_again_starts_empty_under_a_higher_token(store: GraphStore) -> None:

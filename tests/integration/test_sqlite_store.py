@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -26,7 +27,7 @@ from pytest_django import DjangoDbBlocker
 from engine_database import EngineDatabase, engine_database
 from lambo_site.databases import sqlite_databases
 from memory.engine.mutations import PutConcept, PutEdge, SetRootGoal
-from memory.engine.ports import LoadedSession, StoreRejected, StoreTransient
+from memory.engine.ports import BeingDeleted, LoadedSession, StoreRejected, StoreTransient
 from memory.engine.snapshot import load_snapshot
 from memory.engine.types import ConceptType, EdgeType, Status
 from memory.engine.wire import mutation_from_json
@@ -476,26 +477,68 @@ def test_a_deletion_cut_short_stays_invisible_and_is_finished_later(
     assert kept.load().concepts[0].content == "three"
 
 
-def test_creating_a_session_over_the_remains_of_another_finishes_them_first(
+def test_a_name_cannot_be_used_over_the_remains_of_another_session(
     database: EngineDatabase, store: DjangoStore
 ) -> None:
     old = SessionLog(store, "name", seed=1)
     old.write("old")
-    with writing(database.writer) as cursor:
-        deletion.mark_deleted(cursor, dialect_for("sqlite"), "name", node_id=NODE, token=old.token)
+    next(store.delete_session("name", node_id=NODE, token=old.token))
+    before = database.execute("SELECT * FROM lambo_lease")
 
-    new = SessionLog(store, "name", seed=2)
+    assert acquire(store, "name") == BeingDeleted("name")
 
-    assert new.load().concepts == ()
-    assert database.count("lambo_concept") == 0
+    assert database.count("lambo_concept") == 1
+    assert database.execute("SELECT * FROM lambo_lease") == before
+    assert counted(store.finish_deletions())["concept"] == 1
+    assert SessionLog(store, "name", seed=2).load().concepts == ()
+
+
+@pytest.mark.parametrize("steps_before", [1, 2, 4, 8, 12])
+def test_a_deletion_that_another_overtook_leaves_the_next_session_alone(
+    database: EngineDatabase, store: DjangoStore, steps_before: int
+) -> None:
+    old = SessionLog(store, seed=1)
+    old.write(*(f"old {number}" for number in range(7)))
+    slow = store.delete_session("s", node_id=NODE, token=old.token)
+    counts = counted(itertools.islice(slow, steps_before))
+
+    counts += counted(store.finish_deletions())
+    new = SessionLog(store, seed=2)
+    new.write("new one", "new two")
+    before = new.load()
+    counts += counted(slow)
+
+    assert new.load() == before
+    assert not new.commit([SetRootGoal("goal")])
+    assert counts == {"edge": 7, "concept": 7, "interaction": 1, "session": 1}
+    assert database.count("lambo_concept") == 2
+
+
+def test_a_deletion_that_another_overtook_leaves_the_next_deletion_its_rows(
+    store: DjangoStore,
+) -> None:
+    old = SessionLog(store, seed=1)
+    slow = store.delete_session("s", node_id=NODE, token=old.token)
+    next(slow)
+    counted(store.finish_deletions())
+    time.sleep(0.001)  # two marks may be equal within 40 microseconds
+    new = SessionLog(store, seed=2)
+    new.write("new")
+    again = store.delete_session("s", node_id=NODE, token=new.token)
+    next(again)
+
+    assert counted(slow) == {}
+    assert counted(again)["concept"] == 1
 
 
 def test_deletion_in_slices_counts_every_row(database: EngineDatabase, log: SessionLog) -> None:
     log.write(*(f"concept {number}" for number in range(10)))
     with writing(database.writer) as cursor:
-        deletion.mark_deleted(cursor, dialect_for("sqlite"), "s", node_id=NODE, token=log.token)
+        mark = deletion.mark_deleted(
+            cursor, dialect_for("sqlite"), "s", node_id=NODE, token=log.token
+        )
 
-    slices = list(deletion.remove_marked(database.writer, "s", slice_rows=3))
+    slices = list(deletion.remove_marked(database.writer, "s", mark, slice_rows=3))
     counts = counted(slices)
 
     assert max(max(removed.values()) for removed in slices) == 3

@@ -36,6 +36,15 @@ def test_reservation_cut_off_by_the_budget_is_told_first(filled: CommandLine) ->
     assert "reserved" in ran.out.lower()
 
 
+def test_answer_that_fits_nothing_says_so(filled: CommandLine) -> None:
+    ran = filled("recall", "user schema", "--max-tokens", "1")
+    assert ran.code == 0
+    assert ran.out == "⚑ recall: 3 hits left out of the text; raise max_tokens\n"
+    data = filled("recall", "user schema", "--max-tokens", "1", "--json").json
+    assert (data["context"], data["left_out"]) == ("", 3)
+    assert data["warnings"] == ["recall: 3 hits left out of the text; raise max_tokens"]
+
+
 @pytest.mark.parametrize(
     ("flag", "value"),
     [("--top-k", "0"), ("--top-k", "101"), ("--max-tokens", "0"), ("--traversal-depth", "6")],

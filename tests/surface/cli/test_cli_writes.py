@@ -24,6 +24,16 @@ def test_derive_says_what_became_of_each_statement(lambo: CommandLine) -> None:
     assert (len(again["created"]), len(again["matched"])) == (1, 1)
 
 
+def test_second_statement_of_one_option_is_refused_and_nothing_is_stored(
+    lambo: CommandLine,
+) -> None:
+    first, second = ("--content", "aa", "--kind", "entity"), ("--content", "bb", "--kind", "logic")
+    refused = lambo("derive", *first, *second)
+    assert (refused.code, refused.out) == (2, "")
+    assert "argument --content: may be given only once" in refused.err
+    assert lambo("stats", "--json").json["concept_count"] == 0
+
+
 def test_parents_are_written_child_first(lambo: CommandLine) -> None:
     lambo("derive", *SHOP, "--parent-of", "email column:user schema")
     view = lambo("inspect", "user schema", "--depth", "1").out
@@ -104,7 +114,7 @@ def test_agent_of_the_command_is_the_one_recorded(lambo: CommandLine) -> None:
 
 def test_reservation_is_taken_by_id_and_given_back(lambo: CommandLine) -> None:
     node = lambo("derive", *SHOP, "--json").json["created"][0]
-    ran = lambo("reserve", "--node", node, "--ttl-seconds", "600")
+    ran = lambo("reserve", "--node-id", node, "--ttl-seconds", "600")
     assert ran.out.startswith(f"reserved {node} until ")
     assert "warning: reservations are advisory" in ran.err
     assert lambo("release", "--node", node).out == f"released {node}\n"

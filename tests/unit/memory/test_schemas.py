@@ -12,8 +12,7 @@ from memory.engine import limits
 from memory.engine.errors import InvalidArgument
 from memory.engine.requests import ConceptInput, DeriveRequest, RecallRequest
 from memory.engine.types import ConceptType
-from memory.schemas import SESSIONS_PER_PAGE, Arguments, parse_arguments
-from memory.service import host
+from memory.schemas import Arguments, parse_arguments
 from memory.verbs import VERBS
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -474,7 +473,3 @@ def test_published_schema_closes_every_object(name: str) -> None:
     schema = VERBS[name].request_model.model_json_schema()
     for node in (schema, *schema.get("$defs", {}).values()):
         assert node["additionalProperties"] is False
-
-
-def test_page_of_sessions_is_bounded_as_the_host_says() -> None:
-    assert SESSIONS_PER_PAGE == host.SESSIONS_PER_PAGE

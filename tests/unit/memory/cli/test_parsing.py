@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from argparse import Namespace
+from argparse import SUPPRESS, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,12 @@ import pytest
 from memory.cli import main as command_line
 from memory.cli.connection import find_data_dir, server_environment
 from memory.cli.demote import read_chunk
+from memory.cli.derive import KINDS, read_concepts, split_concept, split_pair
 from memory.cli.derive import VERB as DERIVE
-from memory.cli.derive import read_concepts, split_concept, split_pair
 from memory.cli.main import all_verbs, main, split_common_options
-from memory.cli.verb import UsageError
+from memory.cli.release import VERB as RELEASE
+from memory.cli.reserve import VERB as RESERVE
+from memory.cli.verb import StoreOnce, UsageError, Verb
 from memory.engine.errors import InvalidConfiguration
 
 
@@ -159,8 +161,66 @@ def test_common_options_may_stand_before_the_verb_between_and_after() -> None:
     options = command_line._read_head(head)
     verb, own = command_line.find_verb(rest, options)
     assert verb.name == "session list"
-    arguments = verb.parser().parse_args([*own, "--session", "last wins"], options)
-    assert (arguments.session, arguments.data_dir, arguments.json) == ("last wins", "x", True)
+    arguments = verb.parser().parse_args([*own, "--agent", "ann"], options)
+    given = (arguments.session, arguments.data_dir, arguments.agent, arguments.json)
+    assert given == ("derive", "x", "ann", True)
+
+
+@pytest.mark.parametrize("verb", all_verbs(), ids=lambda verb: verb.name)
+def test_option_of_one_value_is_taken_once(verb: Verb) -> None:
+    actions = verb.parser()._actions
+    singles = [each for each in actions if each.option_strings and type(each) is StoreOnce]
+    assert {each.default for each in singles} <= {None, SUPPRESS}
+    for action in singles:
+        value = action.choices[0] if action.choices else "1"  # type: ignore[index]
+        for option in action.option_strings:
+            words = [action.option_strings[0], value, f"{option}={value}"]
+            with pytest.raises(UsageError, match=f"{option}.*: may be given only once"):
+                verb.parser().parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("derive --content aa --kind entity --content bb --kind logic", "--content"),
+        ("derive --content a --kind entity --kind entity", "--kind"),
+        ("recall --query a --query b", "--query"),
+        ("recall --query= --query b", "--query"),
+        ("recall a --top-k 0 --top-k 0", "--top-k"),
+        ("record-action --action a --action b", "--action"),
+        ("reserve --node x --node-id y", "--node-id/--node"),
+        ("--session a --session b stats", "--session"),
+        ("--session a stats --session b", "--session"),
+        ("stats --session a --session a", "--session"),
+        ("--session a session --session b list", "--session"),
+        ("session --url a list --url b", "--url"),
+    ],
+)
+def test_repeated_option_is_refused_by_name(
+    words: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"argument {option}: may be given only once; see lambo" in told.err
+    assert told.err.endswith("[usage]\n")
+
+
+@pytest.mark.parametrize("words", ["--content a --kind Entity", "--concept a:Entity"])
+def test_kind_that_does_not_exist_is_refused_with_all_that_do(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["derive", *words.split()]) == 2
+    told = capsys.readouterr().err
+    assert words.split()[-2] in told
+    assert all(kind in told for kind in KINDS)
+    assert told.endswith("[usage]\n")
+
+
+@pytest.mark.parametrize("option", ["--node", "--node-id"])
+def test_node_goes_by_either_name(option: str) -> None:
+    for verb in (RESERVE, RELEASE):
+        assert verb.parser().parse_args([option, "x"]).node_id == "x"
 
 
 def test_every_verb_has_help_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:

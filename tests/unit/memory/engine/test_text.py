@@ -7,11 +7,18 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
 from memory.engine.errors import InvalidArgument
-from memory.engine.text import canonical_key, check_text, index_tokens, split_sentences
+from memory.engine.text import (
+    canonical_key,
+    check_text,
+    has_key,
+    index_tokens,
+    split_sentences,
+)
 from shared_data import shared_file
 
 CASES = 11
@@ -178,6 +185,27 @@ class TestIndexTokens:
         for worker in workers:
             worker.join()
         assert results == [expected] * 4
+
+
+class TestHasKey:
+    @pytest.mark.parametrize("length", range(1, 8))
+    def test_words_that_the_stemmer_may_erase(self, length: int) -> None:
+        for letters in product("'seya", repeat=length):
+            word = "".join(letters)
+            assert has_key(word) == bool(canonical_key(word)), word
+
+    @pytest.mark.parametrize("unit", ["'", "s", "'s", "s'", "''s", "ed", "ing", "ies", "y", "ly"])
+    def test_no_long_word_is_erased(self, unit: str) -> None:
+        for start in ("", "'", "''", "s", "a"):
+            for end in ("", "'", "'s", "'s'", "ingly", "edly", "ies", "sses"):
+                word = start + (unit * 17)[:17] + end
+                assert canonical_key(word), word
+                assert has_key(word), word
+
+    @pytest.mark.parametrize("text", ["", " ", "the of", "\u200b", "''s the", "--__"])
+    def test_text_without_a_key(self, text: str) -> None:
+        assert not has_key(text)
+        assert not canonical_key(text)
 
 
 class TestCheckText:

@@ -50,6 +50,22 @@ def test_recall_of_an_empty_session_is_empty() -> None:
     assert result.as_wire() == {"context": "", "hits": [], "left_out": 0, "warnings": []}
 
 
+def test_answer_without_any_text_says_what_was_left_out(writer: GraphWriter) -> None:
+    alpha, beta = writer.concept("alpha"), writer.concept("alpha beta")
+    writer.depend(beta, alpha)
+    for query, others, count in (("alpha", 0, "2 hits"), ("what depends on alpha", 1, "1 hit")):
+        empty = recall(writer.graph, RecallRequest(query, max_tokens=1), now=START)
+        assert (empty.context, empty.left_out) == ("", len(empty.hits))
+        told = f"recall: {count} left out of the text; raise max_tokens"
+        assert empty.warnings[others:] == (told,)
+        assert empty.as_wire()["warnings"][others:] == [told]
+        full = recall(writer.graph, RecallRequest(query), now=START)
+        assert full.left_out == 0
+        assert len(full.warnings) == others
+    some = recall(writer.graph, RecallRequest("alpha", max_tokens=10), now=START)
+    assert (some.left_out, some.warnings) == (1, ())
+
+
 def test_recall_finds_by_word_by_recency_and_by_edge_and_says_which(writer: GraphWriter) -> None:
     by_word = writer.concept("alpha")
     by_edge = writer.concept("beta")
@@ -150,7 +166,8 @@ def test_hits_left_out_of_the_text_stay_in_hits_and_warnings(writer: GraphWriter
     )
 
     assert (result.context, result.tokens, result.left_out) == ("", 0, 1)
-    assert result.warnings == (RISK.line,)
+    told = "recall: 1 hit left out of the text; raise max_tokens"
+    assert result.warnings == (RISK.line, told)
 
 
 def test_a_line_break_in_content_stays_data_in_the_text_only(writer: GraphWriter) -> None:
