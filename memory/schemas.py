@@ -87,8 +87,8 @@ Depth = Annotated[int, _Within(limits.DEPTH_MIN, limits.DEPTH_MAX)]
 ConceptKind = Literal["entity", "logic", "constraint", "resource", "observation"]
 
 _TEXT_BOUND = f"At most {limits.LIMIT_TEXT_BYTES} {_UNIT}."
-_TOGETHER = f"Such lists hold at most {limits.LIMIT_CITATIONS} texts together."
-_EVENT_TIME = "When it happened, RFC 3339 with zone. Only to import dated notes."
+_TOGETHER = f"Such lists: at most {limits.LIMIT_CITATIONS} texts together."
+_EVENT_TIME = "RFC 3339 with zone. Only to import dated notes."
 
 
 class Arguments(BaseModel):
