@@ -69,8 +69,10 @@ pytestmark = pytest.mark.slow
 def data_dir(tmp_path: Path) -> Iterator[Path]:
     """A folder that does not exist yet; whatever server it gets is ended."""
     path = tmp_path / "data"
+    # Servers of other tests in this process, the one the command-line tests share among them.
+    others = set(launcher._children)
     yield path
-    for pid in list(launcher._children):
+    for pid in launcher._children - others:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         launcher._children.discard(pid)
