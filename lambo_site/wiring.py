@@ -116,7 +116,7 @@ def _build_embedder(process: ProcessSettings) -> Embedder | None:
 
 def _build_store(config: Config) -> GraphStore:
     if config.durability is Durability.MEMORY:
-        from memory.testing import InMemoryStore
+        from memory.store.in_memory import InMemoryStore
 
         return InMemoryStore()
     # Imported here: models need Django to be set up.
