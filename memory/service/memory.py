@@ -218,8 +218,11 @@ class Memory(MemoryView, Writes):
             return None
         _check_same(digest, call)
         stored = await self._stored_receipt(scope)
-        if stored is None:  # kept for a limited time: the key is free again
-            self._digests.pop(scope, None)
+        if stored is None:
+            # Kept for a limited time: the key is free again, unless another request has used it
+            # anew while this one asked; then the very object is another one.
+            if self._digests.get(scope) is digest:
+                del self._digests[scope]
             return None
         return replay(stored)
 

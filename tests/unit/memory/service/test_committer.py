@@ -8,7 +8,7 @@ import pytest
 
 from memory.engine.config import Config, Durability
 from memory.engine.mutations import Call, Group, PutSynonym, Receipt
-from memory.engine.ports import Lease
+from memory.engine.ports import Lease, SessionBatch
 from memory.service.committer import Committer, Outcome, Settled
 from memory.testing import Fault, FaultKind, FaultyStore, InMemoryStore, ManualClock
 
@@ -221,6 +221,37 @@ def test_a_commit_that_landed_just_before_a_take_over_is_known_by_its_receipt() 
     bench.run()
     assert bench.outcomes() == {1: C, 2: C, 3: L}
     assert bench.stored() == {"one", "two"}
+
+
+def test_attaching_again_never_judges_groups_in_hand_by_the_position_others_reached() -> None:
+    """Two groups of a thief once made two of ours, never stored, look committed."""
+    bench = Bench(plan=[Fault("commit", 1, FaultKind.TRANSIENT_BEFORE)])
+    bench.submit("one", "two")
+    bench.committer.step()
+    bench.inner.release_lease("s", node_id=NODE, token=1)
+    stolen = bench.inner.acquire_lease(
+        "s", node_id="other", endpoint="", ttl_seconds=45.0, create=False,
+        match_strategy="", created_at=0,
+    )  # fmt: skip
+    assert isinstance(stolen, Lease)
+    groups = tuple(Group("s", at, (PutSynonym(f"x{at}", "stolen"),), 0) for at in (1, 2))
+    batch = SessionBatch("s", stolen.token, 0, groups)
+    assert not bench.inner.commit([batch], node_id="other", ttl_seconds=45.0)
+    bench.inner.release_lease("s", node_id="other", token=stolen.token)
+    bench.attach("s")
+    bench.positions["s"] = 2
+    bench.submit("three")
+    bench.run()
+    assert bench.outcomes() == {1: D, 2: D, 3: C}
+    assert bench.stored() == {"stolen", "three"}
+
+
+def test_attaching_again_acknowledges_what_landed_unseen() -> None:
+    bench = Bench(plan=[Fault("commit", 1, FaultKind.TRANSIENT_AFTER)])
+    bench.submit("one")
+    bench.committer.step()
+    bench.attach("s")
+    assert bench.outcomes() == {1: C}
 
 
 def test_a_store_older_than_what_was_acknowledged_fences_the_session() -> None:

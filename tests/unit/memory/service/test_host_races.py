@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from hosting import AGENT, OPERATOR, contents, hosting, statement
+from hosting import AGENT, OPERATOR, contents, hosting, statement, until
 from memory.engine.errors import (
     LamboError,
     SessionNotFound,
@@ -19,7 +19,7 @@ from memory.engine.mutations import Group
 from memory.engine.requests import Caller
 from memory.service.host import SessionHost
 from memory.service.replies import Reply
-from memory.testing import Fault, FaultKind, FaultyStore, InMemoryStore
+from memory.testing import Fault, FaultKind, FaultyStore, InMemoryStore, ManualClock
 
 
 async def derive(host: SessionHost, text: str, session: str = "s", key: str | None = None) -> Reply:
@@ -99,7 +99,7 @@ async def test_groups_in_hand_of_a_session_taken_and_opened_again_are_settled_tr
     async with hosting(store, retry_initial_seconds=0.01, retry_max_seconds=0.01) as host:
         await derive(host, "before")
         unsettled = [asyncio.create_task(derive(host, f"in hand {n}")) for n in range(2)]
-        await asyncio.sleep(0.05)
+        await until(lambda: store.calls["commit"] >= 3)  # one attempt failed and was repeated
         async with hosting(inner, node_id="thief") as thief:
             inner.release_lease("s", node_id="node-1", token=1)
             await derive(thief, "stolen one")
@@ -198,3 +198,25 @@ async def test_a_stopped_session_is_not_started_anew_by_making_room() -> None:
             await derive(host, "too early")
         await host.close_session("s", OPERATOR)
         await derive(host, "looked at")
+
+
+async def test_a_key_whose_receipt_was_dropped_is_free_for_one_request_not_for_all() -> None:
+    store = InMemoryStore()
+    async with hosting(store) as host:
+        await derive(host, "fact", key="k")
+        store.prune_receipts(before=2**62, keep_per_session=0)
+        replies = await asyncio.gather(*(derive(host, "fact", key="k") for _ in range(3)))
+        assert sum(not reply.replayed for reply in replies) == 1
+        assert (await host.memory("s", create=False)).graph.interaction_count == 2
+
+
+async def test_reading_a_session_counts_as_using_it() -> None:
+    clock = ManualClock()
+    async with hosting(InMemoryStore(clock), clock=clock, open_sessions_max=2) as host:
+        for name in ("a", "b"):
+            clock.advance(1.0)
+            await derive(host, "fact", session=name)
+        clock.advance(1.0)
+        await host.view("a")
+        await derive(host, "fact", session="c")
+        assert host.open_session_ids == ["a", "c"]
