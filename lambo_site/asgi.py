@@ -32,11 +32,12 @@ from lambo_site.wiring import build_host  # noqa: E402
 from mcp_bridge.http_app import McpHttpApp  # noqa: E402
 from mcp_bridge.tools import CallContext, ToolReply, tool_specs  # noqa: E402
 from memory import runtime  # noqa: E402
+from memory.admission import Origin, carry_out  # noqa: E402
 from memory.engine.rights import LOCAL, Rights, without_admin  # noqa: E402
 from memory.service.collector import keep_collections_short  # noqa: E402
 from memory.service.loop_lag import WINDOW_SECONDS, LoopLag  # noqa: E402
 from memory.service.store_access import session_not_found  # noqa: E402
-from memory.verbs import VERBS, Origin, carry_out  # noqa: E402
+from memory.verbs import VERBS  # noqa: E402
 from memory.version import VERSION  # noqa: E402
 
 logger = logging.getLogger("lambo.server")

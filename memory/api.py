@@ -1,7 +1,7 @@
 """The HTTP routes: one per entry of the verb table, and no others.
 
 Owns addresses and the documentation of each operation. A view reads the request, calls
-`memory.verbs.carry_out` once and writes the reply; errors pass through to the API's handlers.
+`memory.admission.carry_out` once and writes the reply; errors pass through to the API's handlers.
 Bodies are read by hand rather than by ninja's parameters, so that a mistake is named in the same
 words as over MCP and on the command line.
 """
@@ -16,6 +16,7 @@ from ninja import Router
 from pydantic import BaseModel, create_model
 from pydantic.json_schema import models_json_schema
 
+from memory.admission import Verb, carry_out
 from memory.engine.errors import InvalidArgument
 from memory.engine.requests import check_session_name
 from memory.http_calls import (
@@ -29,7 +30,7 @@ from memory.http_calls import (
     reply_response,
 )
 from memory.runtime import get_host
-from memory.verbs import VERBS, Verb, carry_out
+from memory.verbs import VERBS
 
 View = Callable[..., Awaitable[HttpResponse]]
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 
+from memory.admission import Origin, Verb
+from memory.argument_types import Arguments
 from memory.engine.errors import InvalidArgument
 from memory.engine.rights import OPERATOR, Rights
-from memory.schemas import Arguments
 from memory.service.replies import Reply
-from memory.verbs import Origin, Verb
 
 KEY_HEADER: Final = "Idempotency-Key"
 REPLAYED_HEADER: Final = "Idempotency-Replayed"

@@ -15,11 +15,12 @@ from lambo_site.api import api
 from lambo_site.errors import STATUS_BY_CODE
 from mcp_bridge.http_app import STATUS_BY_CODE as MCP_STATUS_BY_CODE
 from mcp_bridge.tools import TOKENS_MAX, ToolSpec, instructions, tool_specs
+from memory.admission import Verb
 from memory.client_retries import REPEATED_CODES, Retries
 from memory.engine.errors import LamboError, OutcomeUnknown
 from memory.engine.rights import Scope
 from memory.engine.text import STOP_WORDS
-from memory.verbs import VERBS, Verb
+from memory.verbs import VERBS
 from source_tree import ROOT, shown
 
 HTTP_PAGE: Final = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")

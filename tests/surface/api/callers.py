@@ -8,8 +8,9 @@ from typing import Any
 
 import httpx
 
+from memory.admission import Verb
 from memory.engine.tokens import DrawnToken
-from memory.verbs import VERBS, Verb
+from memory.verbs import VERBS
 
 OPERATOR_SECRET = "the-secret-of-this-run"
 OPERATOR = {"Lambo-Operator": OPERATOR_SECRET, "Lambo-User": "olga"}

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_bridge.tools import CallContext, ToolReply, ToolSpec, tool_specs
+from memory.argument_reading import parse_arguments
 from memory.engine.errors import ReservationConflict, StoreUnavailable
 from memory.engine.text import check_text
-from memory.schemas import RecallArguments, ReleaseArguments, ReserveArguments, parse_arguments
+from memory.schemas import RecallArguments, ReleaseArguments, ReserveArguments
 from memory.verbs import VERBS
 
 

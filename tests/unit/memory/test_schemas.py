@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from memory import schemas
+from memory import operator_schemas, schemas
+from memory.argument_reading import parse_arguments
+from memory.argument_types import Arguments
 from memory.engine import limits
 from memory.engine.errors import InvalidArgument
 from memory.engine.requests import ConceptInput, DeriveRequest, RecallRequest
 from memory.engine.types import ConceptType
-from memory.schemas import Arguments, parse_arguments
 from memory.verbs import VERBS
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -24,10 +25,10 @@ REQUIRED: dict[type[Arguments], dict[str, Any]] = {
     schemas.ReserveArguments: {"concept": "a token"},
     schemas.ReleaseArguments: {"concept": "a token"},
     schemas.DemoteArguments: {"chunk": "a token", "chunk_group_id": "chunk"},
-    schemas.RetractArguments: {"concept": "a token"},
-    schemas.RootGoalArguments: {"goals": ["a token"]},
-    schemas.SynonymArguments: {"source": "jwt", "target": "token"},
-    schemas.TokenCreateArguments: {
+    operator_schemas.RetractArguments: {"concept": "a token"},
+    operator_schemas.RootGoalArguments: {"goals": ["a token"]},
+    operator_schemas.SynonymArguments: {"source": "jwt", "target": "token"},
+    operator_schemas.TokenCreateArguments: {
         "name": "ci",
         "agent": "ci",
         "scopes": ["read"],
@@ -227,13 +228,13 @@ MISTAKES = [
         "event_time must be a non-empty string",
     ),
     (
-        schemas.RetractArguments,
+        operator_schemas.RetractArguments,
         {"concept": "x", "dry_run": 1},
         "dry_run",
         "dry_run must be true or false",
     ),
     (
-        schemas.RetractArguments,
+        operator_schemas.RetractArguments,
         {"concept": "x", "dry_run": "true"},
         "dry_run",
         "dry_run must be true or false",
@@ -347,9 +348,9 @@ TEXT_FIELDS = [
     (schemas.ReserveArguments, "concept"),
     (schemas.ReleaseArguments, "concept"),
     (schemas.DemoteArguments, "chunk"),
-    (schemas.RetractArguments, "concept"),
-    (schemas.SynonymArguments, "source"),
-    (schemas.SynonymArguments, "target"),
+    (operator_schemas.RetractArguments, "concept"),
+    (operator_schemas.SynonymArguments, "source"),
+    (operator_schemas.SynonymArguments, "target"),
 ]
 
 
@@ -416,7 +417,7 @@ def with_targets(count: int) -> dict[str, Any]:
             limits.LIMIT_ACTION_TARGETS,
         ),
         (
-            schemas.RootGoalArguments,
+            operator_schemas.RootGoalArguments,
             lambda count: {"goals": ["x"] * count},
             limits.LIMIT_GOAL_TEXTS,
         ),

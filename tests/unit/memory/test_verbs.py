@@ -9,9 +9,10 @@ import pytest
 from lambo_site.api import api
 from mcp_bridge.tools import VERB_BY_TOOL, route, tool_specs
 from memory import client_calls
+from memory.admission import Origin, Verb, carry_out
 from memory.cli.main import MODULES
 from memory.engine.errors import Forbidden, InvalidArgument
-from memory.verbs import VERBS, Origin, Verb, carry_out
+from memory.verbs import VERBS
 
 SURFACES = ("mcp", "http", "cli")
 

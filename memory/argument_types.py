@@ -1,0 +1,69 @@
+"""The types of arguments, as they are published in JSON schemas, and the root of all models.
+
+Knows bounds, not rules: the engine's request records enforce what is said here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema
+from pydantic_core import CoreSchema
+
+from memory.engine import limits
+
+UNIT: Final = "UTF-8 bytes"
+
+
+def text_schema(limit_bytes: int, *, least: int = 1) -> WithJsonSchema:
+    """The published bound counts characters, the rule counts bytes; descriptions name the unit."""
+    return WithJsonSchema({"type": "string", "minLength": least, "maxLength": limit_bytes})
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Publishes the range of an integer; the engine's record enforces it."""
+
+    low: int
+    high: int
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(core), "minimum": self.low, "maximum": self.high}
+
+
+Text = Annotated[str, text_schema(limits.LIMIT_TEXT_BYTES)]
+ChunkText = Annotated[str, text_schema(limits.LIMIT_TEXT_BYTES, least=0)]
+AgentName = Annotated[str, text_schema(limits.AGENT_ID_BYTES)]
+SessionName = Annotated[str, text_schema(limits.SESSION_NAME_BYTES)]
+Key = Annotated[str, text_schema(limits.IDEMPOTENCY_KEY_BYTES)]
+NodeIdText = Annotated[str, WithJsonSchema({"type": "string", "format": "uuid", "maxLength": 36})]
+TimeText = Annotated[
+    str, WithJsonSchema({"type": "string", "format": "date-time", "maxLength": 35})
+]
+Texts = Annotated[list[Text], Field(max_length=limits.LIMIT_CITATIONS)]
+Depth = Annotated[int, Within(limits.DEPTH_MIN, limits.DEPTH_MAX)]
+ConceptKind = Literal["entity", "logic", "constraint", "resource", "observation"]
+
+TEXT_BOUND = f"At most {limits.LIMIT_TEXT_BYTES} {UNIT}."
+TOGETHER = f"Such lists: at most {limits.LIMIT_CITATIONS} texts together."
+EVENT_TIME = "RFC 3339 with zone. Only to import dated notes."
+
+
+class Arguments(BaseModel):
+    """The root of all argument models. `agent_id` says who calls where the transport does not."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    agent_id: Annotated[
+        AgentName | None,
+        Field(description=f"Your own name. At most {limits.AGENT_ID_BYTES} {UNIT}."),
+    ] = None
+
+
+class Part(BaseModel):
+    """An object inside the arguments: as strict as they are."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)

@@ -1,0 +1,181 @@
+"""What each verb does: one call of the service, with the request its arguments say.
+
+Decides nothing: who may call was decided before (`memory.admission`), what happens is the
+service's. Invariant: a function here makes one service call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memory import operator_schemas, schemas
+from memory.admission import Admitted
+from memory.engine.requests import Caller, check_session_name
+from memory.service.replies import Reply
+from memory.service.session_list import list_seen
+
+if TYPE_CHECKING:
+    # The bridge reads the table of verbs and must not wait for the host's numpy.
+    from memory.service.host import SessionHost
+
+
+async def derive(
+    host: SessionHost, session: str, caller: Caller, arguments: schemas.DeriveArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await host.write(session, lambda memory: memory.derive(request, caller), create=True)
+
+
+async def record_action(
+    host: SessionHost, session: str, caller: Caller, arguments: schemas.ActionArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await host.write(
+        session, lambda memory: memory.record_action(request, caller), create=True
+    )
+
+
+async def demote(
+    host: SessionHost, session: str, caller: Caller, arguments: schemas.DemoteArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await host.write(session, lambda memory: memory.demote(request, caller), create=True)
+
+
+async def reserve(
+    host: SessionHost, session: str, caller: Caller, arguments: schemas.ReserveArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await host.write(session, lambda memory: memory.reserve(request, caller), create=False)
+
+
+async def release(
+    host: SessionHost, session: str, caller: Caller, arguments: schemas.ReleaseArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await host.write(session, lambda memory: memory.release(request, caller), create=False)
+
+
+async def retract(
+    host: SessionHost, session: str, caller: Caller, arguments: operator_schemas.RetractArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await host.write(session, lambda memory: memory.retract(request, caller), create=False)
+
+
+async def root_goal(
+    host: SessionHost, session: str, caller: Caller, arguments: operator_schemas.RootGoalArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await host.write(
+        session, lambda memory: memory.set_root_goal(request, caller), create=False
+    )
+
+
+async def synonym(
+    host: SessionHost, session: str, caller: Caller, arguments: operator_schemas.SynonymArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await host.write(
+        session, lambda memory: memory.declare_synonym(request, caller), create=False
+    )
+
+
+async def recall(
+    host: SessionHost, session: str, _caller: Caller, arguments: schemas.RecallArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await (await host.view(session)).recall(request)
+
+
+async def inspect(
+    host: SessionHost, session: str, _caller: Caller, arguments: schemas.InspectArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await (await host.view(session)).inspect(request)
+
+
+async def saints(
+    host: SessionHost, session: str, _caller: Caller, _arguments: schemas.SaintsArguments
+) -> Reply:
+    return await (await host.view(session)).saints()
+
+
+async def stats(
+    host: SessionHost, session: str, _caller: Caller, _arguments: schemas.StatsArguments
+) -> Reply:
+    return await (await host.view(session)).stats()
+
+
+async def receipt(
+    host: SessionHost, session: str, caller: Caller, arguments: schemas.ReceiptArguments
+) -> Reply:
+    # The rules of a key are the caller record's.
+    key = Caller(caller.agent_id, arguments.key).key
+    assert key is not None
+    return await (await host.view(session)).receipt(key, agent_id=caller.agent_id)
+
+
+async def session_list(
+    host: SessionHost,
+    _session: str,
+    caller: Admitted,
+    arguments: operator_schemas.SessionListArguments,
+) -> Reply:
+    if arguments.after:
+        check_session_name(arguments.after)
+    return await list_seen(host, caller.rights, after=arguments.after, limit=arguments.limit)
+
+
+async def session_create(
+    host: SessionHost,
+    _session: str,
+    caller: Caller,
+    arguments: operator_schemas.SessionCreateArguments,
+) -> Reply:
+    return await host.create_session(arguments.session, caller)
+
+
+async def session_close(
+    host: SessionHost,
+    session: str,
+    caller: Caller,
+    _arguments: operator_schemas.SessionCloseArguments,
+) -> Reply:
+    return await host.close_session(session, caller)
+
+
+async def session_delete(
+    host: SessionHost,
+    session: str,
+    caller: Caller,
+    arguments: operator_schemas.SessionDeleteArguments,
+) -> Reply:
+    return await host.delete_session(session, arguments.confirm, caller)
+
+
+async def token_create(
+    host: SessionHost,
+    _session: str,
+    caller: Caller,
+    arguments: operator_schemas.TokenCreateArguments,
+) -> Reply:
+    return await host.tokens.create(arguments.to_request(), caller)
+
+
+async def token_list(
+    host: SessionHost,
+    _session: str,
+    _caller: Caller,
+    _arguments: operator_schemas.TokenListArguments,
+) -> Reply:
+    return await host.tokens.list_all()
+
+
+async def token_revoke(
+    host: SessionHost,
+    _session: str,
+    caller: Caller,
+    arguments: operator_schemas.TokenRevokeArguments,
+) -> Reply:
+    return await host.tokens.revoke(arguments.id, caller)
