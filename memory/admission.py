@@ -106,7 +106,6 @@ async def carry_out(
         act,
         session=session or getattr(arguments, "session", ""),
         agent_id=named,
-        is_backdated=getattr(arguments, "event_time", None) is not None,
     )
     caller = _identify(verb, decide(origin.rights, act), origin)
     return await verb.run(host, session, caller, arguments)
@@ -119,4 +118,10 @@ def _identify(verb: Verb, agent_id: str | None, origin: Origin) -> Admitted:
             raise InvalidArgument("agent_id", "agent_id is required: pass your own name")
         agent_id = UNNAMED_AGENT
     rights = origin.rights
-    return Admitted(agent_id, origin.key, Scope.ADMIN in rights.scopes, rights)
+    return Admitted(
+        agent_id,
+        origin.key,
+        is_operator=Scope.ADMIN in rights.scopes,
+        may_backdate=Scope.BACKDATE in rights.scopes,
+        rights=rights,
+    )

@@ -111,6 +111,7 @@ class Interaction(models.Model):
     previous_id = IdField(null=True)
     created_at = MicrosField()
     event_time = MicrosField(null=True)
+    is_backdated = models.BooleanField(default=False)
 
     class Meta:
         db_table = "lambo_interaction"

@@ -80,7 +80,7 @@ class Scribe:
         return plan.result
 
     def stamp(self, event_time: Micros | None = None) -> Stamp:
-        return Stamp(self.agent_id, self.now, self.ids, event_time)
+        return Stamp(self.agent_id, self.now, self.ids, event_time, event_time is not None)
 
     def derive(
         self,

@@ -48,12 +48,16 @@ class Plan(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Who writes and when. `ids` names the new records."""
+    """Who writes and when. `ids` names the new records.
+
+    `event_time` is the time the write is about, as told; it dates evidence if `is_backdated`.
+    """
 
     agent_id: str
     now: Micros
     ids: IdSource
     event_time: Micros | None = None
+    is_backdated: bool = False
 
 
 class Draft:
@@ -94,6 +98,7 @@ class Draft:
                     previous_id=None if tail is None else tail.id,
                     created_at=self.created_at,
                     event_time=stamp.event_time,
+                    is_backdated=stamp.is_backdated,
                 )
             )
         ]
@@ -211,7 +216,7 @@ class Draft:
                 last_reinforced=self.created_at,
                 created_by=agent_id,
                 reinforced_by=agent_id,
-                event_time=self._stamp.event_time,
+                event_time=self._stamp.event_time if self._stamp.is_backdated else None,
             )
         else:
             self.reinforced += 1

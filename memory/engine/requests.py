@@ -87,11 +87,15 @@ def parse_node_id(field: str, value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls and under which idempotency key. `is_operator` opens the human acts."""
+    """Who calls and under which idempotency key. `is_operator` opens the human acts.
+
+    With `may_backdate` the times a caller tells date its evidence; else they are only shown.
+    """
 
     agent_id: str
     key: str | None = None
     is_operator: bool = False
+    may_backdate: bool = False
 
     def __post_init__(self) -> None:
         check_name("agent_id", self.agent_id, limits.AGENT_ID_BYTES)

@@ -28,7 +28,7 @@ class Scope(StrEnum):
 
     READ = "read"
     WRITE = "write"
-    BACKDATE = "backdate"  # to say when something happened
+    BACKDATE = "backdate"  # an event_time dates evidence
     ADMIN = "admin"  # the acts of people
 
 
@@ -47,7 +47,7 @@ class Rights:
         return any(matches(pattern, session) for pattern in self.patterns)
 
 
-LOCAL: Final = Rights(frozenset({Scope.READ, Scope.WRITE, Scope.BACKDATE}))
+LOCAL: Final = Rights(frozenset({Scope.READ, Scope.WRITE}))
 """A caller on this machine, where no token is asked for."""
 
 OPERATOR: Final = Rights(frozenset(Scope))
@@ -67,7 +67,6 @@ class Act:
     scope: Scope
     session: str = ""
     agent_id: str | None = None
-    is_backdated: bool = False
     is_server_wide: bool = False
     """Reaches past single sessions: only for callers whose patterns hold none out."""
 
@@ -83,8 +82,6 @@ def decide(rights: Rights, act: Act) -> str | None:
         raise Forbidden(_refusal(rights, act), scope=str(act.scope))
     if act.is_server_wide and ANY_SESSION not in rights.patterns:
         raise Forbidden(f"{act.verb} is for callers of every session: pattern {ANY_SESSION}")
-    if act.is_backdated and Scope.BACKDATE not in rights.scopes:
-        raise Forbidden("event_time needs the scope backdate", scope=str(Scope.BACKDATE))
     return _speaker(rights, act.agent_id)
 
 

@@ -51,7 +51,11 @@ class EdgeType(StrEnum):
 
 
 class Interaction(NamedTuple):
-    """One write call. Append-only; `previous_id` joins them to one chain per session."""
+    """One write call. Append-only; `previous_id` joins them to one chain per session.
+
+    `event_time` is what its caller told. It counts as evidence only if the caller had the right to
+    date things (`is_backdated`); otherwise the write time does.
+    """
 
     id: NodeId
     agent_id: str
@@ -59,6 +63,7 @@ class Interaction(NamedTuple):
     previous_id: NodeId | None
     created_at: Micros
     event_time: Micros | None = None
+    is_backdated: bool = False
 
     @property
     def about_time(self) -> Micros:
@@ -89,7 +94,8 @@ class Edge(NamedTuple):
     """A directed edge, unique by (source, target, edge_type); writing it again reinforces it.
 
     `reinforcements` counts the writes, the first included. `created_by` and `reinforced_by` are
-    the agents of the first and the last write.
+    the agents of the first and the last write. `event_time` is kept only of a write that was
+    backdated by right.
     """
 
     id: NodeId

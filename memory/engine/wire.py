@@ -136,6 +136,7 @@ def interaction_from_json(obj: Any) -> Interaction:
             previous_id=read.maybe_id("previous_id"),
             created_at=read.time("created_at"),
             event_time=read.maybe_time("event_time"),
+            is_backdated=read.take("is_backdated", bool, False),
         )
     )
 
@@ -149,6 +150,7 @@ def interaction_to_json(record: Interaction, session_id: str) -> dict[str, Any]:
         "previous_id": record.previous_id,
         "created_at": format_rfc3339(record.created_at),
         **({} if record.event_time is None else {"event_time": _time(record.event_time)}),
+        **({"is_backdated": True} if record.is_backdated else {}),
     }
 
 

@@ -156,7 +156,8 @@ class Writes(ABC):
         )
 
     def _stamp(self, caller: Caller, now: Micros, event_time: Micros | None) -> Stamp:
-        return Stamp(caller.agent_id, now, self._ids, event_time)
+        is_backdated = event_time is not None and caller.may_backdate
+        return Stamp(caller.agent_id, now, self._ids, event_time, is_backdated)
 
     async def _read_ahead(self, request: object) -> None:
         """Have long texts stemmed on a worker thread; the step that plans finds it done."""

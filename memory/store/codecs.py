@@ -50,6 +50,7 @@ class Kind(Enum):
     CONCEPT_TYPE = "a concept type"
     STATUS = "a status"
     EDGE_TYPE = "an edge type"
+    FLAG = "true or false"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,10 @@ INTERACTIONS: Final = Table(
     "lambo_interaction",
     "Interaction",
     Interaction._fields,
-    (Kind.ID, Kind.TEXT, Kind.TEXT_OR_NULL, Kind.ID_OR_NULL, Kind.MICROS, Kind.MICROS_OR_NULL),
+    (
+        *(Kind.ID, Kind.TEXT, Kind.TEXT_OR_NULL, Kind.ID_OR_NULL, Kind.MICROS),
+        *(Kind.MICROS_OR_NULL, Kind.FLAG),
+    ),
 )
 CONCEPTS: Final = Table(
     "lambo_concept",
@@ -200,7 +204,8 @@ def dead_letter_row(letter: DeadLetter) -> Row:
 
 
 def interaction_from(row: Row) -> Interaction:
-    return Interaction._make(row)
+    # An engine without a type for it gives 0 or 1.
+    return Interaction._make((*row[:-1], bool(row[-1])))
 
 
 def concept_from(row: Row) -> Concept:

@@ -25,11 +25,12 @@ class Dialect:
     """The vendor's part of our SQL.
 
     `now_micros` is an expression for the server's clock. `row_lock` ends a SELECT that locks what
-    it reads. `is_text`, `is_integer`, `is_real` tell whether a column (a `%s`-free format with one
-    `{}`) holds a value of its declared type, for engines that do not enforce types; `as_bytes`,
-    another such format, is what a column holds as bytes. `judge` reads a driver's exception and
-    gives the verdict and a sentence for people. `is_undecodable` tells whether a read failed for
-    text that is not UTF-8; `decode_leniently` makes the connection give such text as bytes instead.
+    it reads. `is_text`, `is_integer`, `is_real`, `is_flag` tell whether a column (a `%s`-free
+    format with one `{}`) holds a value of its declared type, for engines that do not enforce types;
+    `as_bytes`, another such format, is what a column holds as bytes. `judge` reads a driver's
+    exception and gives the verdict and a sentence for people. `is_undecodable` tells whether a read
+    failed for text that is not UTF-8; `decode_leniently` makes the connection give such text as
+    bytes instead.
     """
 
     now_micros: str
@@ -37,6 +38,7 @@ class Dialect:
     is_text: str
     is_integer: str
     is_real: str
+    is_flag: str
     as_bytes: str
     judge: Callable[[BaseException], tuple[Verdict, str]]
     is_undecodable: Callable[[BaseException], bool]

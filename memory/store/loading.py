@@ -253,7 +253,7 @@ def _has_unsound_rows(reading: Reading, table: Table, where: str) -> bool:
 
 
 def _interactions(rows: Sequence[Row]) -> list[Interaction]:
-    return [tuple.__new__(Interaction, row) for row in rows]
+    return [tuple.__new__(Interaction, (*row[:-1], row[-1] == 1)) for row in rows]
 
 
 def _concept_builder(interactions: Mapping[str, str]) -> Callable[[Sequence[Row]], list[Concept]]:

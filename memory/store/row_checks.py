@@ -48,6 +48,8 @@ def _column_sql(column: str, kind: Kind, dialect: Dialect) -> str | None:
         case Kind.WEIGHT:
             bounds = f"{column} BETWEEN 0 AND {sys.float_info.max}"
             return f"({dialect.is_real.format(column)} AND {bounds})"
+        case Kind.FLAG:
+            return dialect.is_flag.format(column)
         case Kind.TEXT | Kind.TEXT_OR_NULL:
             return dialect.is_text.format(column)
         case _:
@@ -107,6 +109,8 @@ def is_sound(kind: Kind, value: Any) -> bool:
             return codecs.count_is_sound(value)
         case Kind.WEIGHT:
             return type(value) is float and 0 <= value < math.inf
+        case Kind.FLAG:
+            return type(value) in (bool, int) and value in (0, 1)
         case Kind.CONCEPT_TYPE:
             return value in codecs.CONCEPT_TYPES
         case Kind.STATUS:

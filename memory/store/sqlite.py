@@ -83,6 +83,7 @@ SQLITE: Final = Dialect(
     is_text="typeof({}) = 'text'",
     is_integer="typeof({}) = 'integer'",
     is_real="typeof({}) = 'real'",
+    is_flag="{} IN (0, 1)",
     as_bytes="CAST({} AS BLOB)",
     judge=judge,
     is_undecodable=is_undecodable,

@@ -40,7 +40,7 @@ _PUT_INTERACTIONS: Final = _upsert(
     "lambo_interaction",
     _with_session(codecs.INTERACTIONS),
     key="id",
-    update=("agent_id", "prompt_text", "event_time"),
+    update=("agent_id", "prompt_text", "event_time", "is_backdated"),
     only_if=(
         "lambo_interaction.session_id = excluded.session_id"
         " AND lambo_interaction.created_at = excluded.created_at"

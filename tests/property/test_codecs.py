@@ -39,7 +39,9 @@ json_values = st.recursive(
 )
 
 interactions = st.builds(
-    Interaction, ids, texts, st.none() | texts, st.none() | ids, instants, st.none() | instants
+    Interaction,
+    *(ids, texts, st.none() | texts, st.none() | ids, instants, st.none() | instants),
+    st.booleans(),
 )
 concepts = st.builds(
     Concept,
@@ -66,7 +68,7 @@ receipts = st.builds(
 def check(session_id: str, row: codecs.Row, table: codecs.Table) -> codecs.Row:
     """A row is the session and then sound columns of exact built-in types."""
     assert row[0] == session_id
-    assert {type(value) for value in row} <= {str, int, float, type(None)}
+    assert {type(value) for value in row} <= {str, int, float, bool, type(None)}
     assert row_fault(table, row[1:]) is None
     return row[1:]
 

@@ -63,7 +63,7 @@ def test_pattern_matches_as_a_plain_reading_of_it_does(pattern: str, name: str) 
 @pytest.mark.parametrize("scope", Scope)
 def test_session_outside_the_patterns_is_not_found_whatever_is_missing_beside(scope: Scope) -> None:
     for name in ("other", "shop", "ashop-1"):
-        error = refusal(READ_ONLY, act(scope, session=name, agent_id="bob", is_backdated=True))
+        error = refusal(READ_ONLY, act(scope, session=name, agent_id="bob"))
         assert isinstance(error, SessionNotFound)
         assert error.message == f"no session '{name}'"
 
@@ -85,11 +85,10 @@ def test_no_scope_includes_another() -> None:
                 assert isinstance(refusal(rights, act(asked)), Forbidden)
 
 
-def test_backdating_needs_its_scope() -> None:
-    writer = Rights(frozenset({Scope.WRITE}))
-    assert decide(writer, act(Scope.WRITE, agent_id="x")) == "x"
-    assert "backdate" in refusal(writer, act(Scope.WRITE, is_backdated=True)).message
-    assert decide(LOCAL, act(Scope.WRITE, agent_id="x", is_backdated=True)) == "x"
+def test_caller_on_this_machine_reads_and_writes_and_no_more() -> None:
+    assert decide(LOCAL, act(Scope.WRITE, agent_id="x")) == "x"
+    for scope in (Scope.BACKDATE, Scope.ADMIN):
+        assert isinstance(refusal(LOCAL, act(scope)), Forbidden)
 
 
 def test_token_speaks_for_its_own_agent() -> None:
