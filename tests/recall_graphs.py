@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from memory.engine.config import FusionKind
 from memory.engine.graph import Graph
 from memory.engine.mutations import PutConcept, PutEdge, PutInteraction, PutReservation
 from memory.engine.rules import EDGES
@@ -21,6 +22,11 @@ from memory.engine.types import (
     Status,
 )
 from recall.engine.hot_list import HotEntry
+from recall.engine.settings import FusionSettings, RecallSettings
+
+MAX = FusionSettings(kind=FusionKind.MAX)
+BY_MAX = RecallSettings(fusion=MAX)
+"""The highest raw score decides: what published scores were made with."""
 
 START: Micros = 1_752_000_000 * SECOND  # 2025-07-08T18:40:00Z
 

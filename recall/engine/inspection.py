@@ -1,7 +1,8 @@
 """A node and what surrounds it: who points where, and how strongly.
 
 Owns the resolution of a focus to one node, the walk, and the view people read. All edge types are
-followed in both directions, for an inspection shows the record as it is; ranking is recall's.
+followed in both directions, for an inspection shows the record as it is; ranking is recall's. Why a
+concept has its status is another's to say: that is handed in, and shown.
 
 Invariant: every node is shown once and at most `limits.INSPECT_NEIGHBOURS` of them, and the view
 has exactly the lines given here, whatever stored text holds.
@@ -10,12 +11,12 @@ has exactly the lines given here, whatever stored text holds.
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heapify, heappop
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from memory.engine import limits
 from memory.engine.errors import AmbiguousFocus, ConceptNotFound
@@ -78,12 +79,22 @@ class Level:
         return {"hop": self.hop, "neighbours": [node.as_wire() for node in self.neighbours]}
 
 
+class Explanation(Protocol):
+    """Why a concept has its status, and what its next one asks for."""
+
+    @property
+    def text(self) -> str: ...
+
+    def as_wire(self) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """A node, its standing and its surroundings.
 
     `blast_radius` is live, and None for an interaction. `resolution` tells how a partial focus was
-    understood, and is None when it named the node exactly. `reservation` is a live one.
+    understood, and is None when it named the node exactly. `reservation` is a live one. `admission`
+    is None for an interaction, and where nobody explains.
     """
 
     node_id: NodeId
@@ -93,6 +104,7 @@ class Inspection:
     levels: tuple[Level, ...]
     is_truncated: bool
     resolution: str | None = None
+    admission: Explanation | None = None
 
     @property
     def view(self) -> str:
@@ -109,16 +121,25 @@ class Inspection:
                 "blast_radius": self.blast_radius,
                 "levels": [level.as_wire() for level in self.levels],
             },
+            "admission": None if self.admission is None else self.admission.as_wire(),
             "resolution": self.resolution,
             "warnings": [] if self.resolution is None else [self.resolution],
         }
 
 
-def inspect(graph: Graph, focus: str, depth: int, *, now: Micros) -> Inspection:
+def inspect(
+    graph: Graph,
+    focus: str,
+    depth: int,
+    *,
+    now: Micros,
+    explain: Callable[[int], Explanation] | None = None,
+) -> Inspection:
     """The node that `focus` names and everything within `depth` hops of it.
 
     `focus` is the id of a concept or an interaction, a whole content without regard to ASCII case,
-    or part of exactly one content. Raises `ConceptNotFound` and `AmbiguousFocus`.
+    or part of exactly one content. `explain` takes the row of a concept. Raises `ConceptNotFound`
+    and `AmbiguousFocus`.
     """
     node_id = focus.strip().lower()
     resolution = None
@@ -135,6 +156,7 @@ def inspect(graph: Graph, focus: str, depth: int, *, now: Micros) -> Inspection:
         levels=levels,
         is_truncated=is_truncated,
         resolution=resolution,
+        admission=None if row is None or explain is None else explain(row),
     )
 
 
@@ -279,6 +301,8 @@ def _view_lines(inspection: Inspection) -> Iterator[str]:
         yield load_bearing_line(inspection.blast_radius)
     if inspection.reservation is not None:
         yield reservation_line(inspection.reservation)
+    if inspection.admission is not None:
+        yield f"status: {inspection.admission.text}"
     if inspection.levels:
         yield ""
     for level in inspection.levels:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from memory.engine.config import FusionKind
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.limits import EXPANSION_NODES
@@ -18,11 +19,12 @@ from memory.engine.requests import RecallRequest
 from memory.engine.times import Micros
 from recall.engine.assembly import assemble, build_hit, empty_context_warnings, warning_lines
 from recall.engine.candidates import (
+    CANDIDATES_PER_SLOT,
+    LEG_DEPTH,
     Candidate,
     Leg,
     keyword_leg,
     literal_leg,
-    merge_by_max,
     recent_leg,
     vector_leg,
 )
@@ -32,6 +34,7 @@ from recall.engine.dependents import (
     traversal_notice,
 )
 from recall.engine.expansion import Rows, expand, find_siblings
+from recall.engine.fusion import fuse, unfound_relevance
 from recall.engine.hot_list import NO_HOT_LIST, HotEntry, HotList
 from recall.engine.ranking import Scores, blend, select
 from recall.engine.results import Annotation, AnnotationKind, RecallResult
@@ -62,30 +65,14 @@ def recall(
     if dependency is not None:
         return _answer_by_traversal(graph, request, dependency, radius=radius, settings=settings)
 
-    keyword = keyword_leg(graph, request.query, top_k=request.top_k)
-    literal = literal_leg(graph, request.query, top_k=request.top_k, score=settings.literal_score)
-    vector = vector_leg(graph, request.query, top_k=request.top_k, meanings=meanings)
-    recent = recent_leg(
-        graph,
-        interactions=settings.recent_interactions,
-        score=_recent_score(settings, meanings),
-    )
-    candidates = merge_by_max(
-        graph,
-        [
-            (Leg.KEYWORD, keyword),
-            (Leg.VECTOR, vector),
-            (Leg.LITERAL, literal),
-            (Leg.RECENT, recent),
-        ],
-    )
+    candidates = _find_candidates(graph, request, settings=settings, meanings=meanings)
     found = [candidate.row for candidate in candidates]
     reached = expand(graph, found, depth=request.traversal_depth)
     members = np.concatenate([np.asarray(found, dtype=np.int64), reached])
     siblings = find_siblings(graph, members, limit=EXPANSION_NODES - reached.size)
 
     rows = np.concatenate([members, siblings])
-    relevance = np.zeros(rows.size, dtype=np.float64)
+    relevance = np.full(rows.size, unfound_relevance(settings.fusion))
     relevance[: len(found)] = [candidate.score for candidate in candidates]
     blended = blend(rows, relevance, daemon_scores=scores, settings=settings)
     entries_by_row = _live_entries(graph, hot, rows)
@@ -110,6 +97,31 @@ def recall(
         hits=assembled.hits,
         warnings=(*warning_lines(hits), *empty_context_warnings(assembled)),
     )
+
+
+def _find_candidates(
+    graph: Graph, request: RecallRequest, *, settings: RecallSettings, meanings: Meanings | None
+) -> list[Candidate]:
+    """What answers by itself: every leg, fused, best first."""
+    query, top_k = request.query, request.top_k
+    by_rank = settings.fusion.kind is FusionKind.RRF
+    depth = CANDIDATES_PER_SLOT * top_k
+    keyword_depth, vector_depth = (max(LEG_DEPTH, depth), LEG_DEPTH) if by_rank else (depth, top_k)
+    keyword = keyword_leg(graph, query, limit=keyword_depth, by_question=by_rank)
+    literal = literal_leg(graph, query, limit=depth, score=settings.literal_score)
+    vector = vector_leg(graph, query, limit=vector_depth, meanings=meanings)
+    recent = recent_leg(
+        graph,
+        interactions=settings.recent_interactions,
+        score=_recent_score(settings, meanings),
+    )
+    legs = [
+        (Leg.KEYWORD, keyword),
+        (Leg.VECTOR, vector),
+        (Leg.LITERAL, literal),
+        (Leg.RECENT, recent),
+    ]
+    return fuse(graph, legs, fusion=settings.fusion, limit=depth)
 
 
 def _recent_score(settings: RecallSettings, meanings: Meanings | None) -> float:

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from memory.engine.config import FusionKind
 from memory.engine.graph import Graph
 from memory.engine.rules import STATUS_CODE
 from memory.engine.types import Status
@@ -24,13 +25,25 @@ from recall.engine.settings import RecallSettings
 
 Scores: TypeAlias = npt.NDArray[np.float64]
 
+STANDING_MAX: Final = 1.40
+"""The top of the scale of S."""
+STANDING_SHARE: Final = 0.25
+"""How much of relevance the highest standing adds, at equal weights. With all of it, concepts that
+everything is tied to pushed answers out of the first five."""
+
 _CANONICAL: Final = STATUS_CODE[Status.CANONICAL]
 
 
 def blend(
     rows: Rows, relevance: Scores, *, daemon_scores: Scores | None, settings: RecallSettings
 ) -> Scores:
-    """score = w_daemon * S + w_query * Q for each row.
+    """The final score of each row, from its relevance Q and its standing S.
+
+    With fusion by `max` it is w_daemon * S + w_query * Q. Places make a Q that is small and evenly
+    spread, and a sum would let standing alone decide; so with `rrf` standing scales relevance:
+    Q * (w_query + w_daemon * S / 5.6), which is at most a quarter more at equal weights. Of two
+    concepts that answer alike the more important one comes first, and an important one that does
+    not answer stays behind.
 
     `relevance` is Q, aligned with `rows`. `daemon_scores` is S indexed by concept row; a row beyond
     its end, or without a finite score, counts as 0, and None means that nothing is scored yet.
@@ -40,7 +53,10 @@ def blend(
         known = np.flatnonzero(rows < daemon_scores.size)
         structure[known] = daemon_scores[rows[known]]
         structure[~np.isfinite(structure)] = 0.0
-    return _weight(settings.w_daemon) * structure + _weight(settings.w_query) * relevance
+    w_daemon, w_query = _weight(settings.w_daemon), _weight(settings.w_query)
+    if settings.fusion.kind is FusionKind.MAX:
+        return w_daemon * structure + w_query * relevance
+    return relevance * (w_query + w_daemon * STANDING_SHARE * structure / STANDING_MAX)
 
 
 def _weight(value: float) -> float:

@@ -6,7 +6,26 @@ Owns the weights and sizes an operator may tune. What a caller may send is bound
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from memory.engine.config import FusionKind
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSettings:
+    """How the legs of a recall become one list; see `recall.engine.fusion`.
+
+    Of the numbers, `max` uses none. `k` says how fast a place in a leg loses its worth; a weight
+    of 0 leaves a leg out. `context_weight` is what of its relevance an answer lends to what was
+    written next; 0 lends nothing.
+    """
+
+    kind: FusionKind = FusionKind.RRF
+    k: float = 3.0
+    keyword_weight: float = 1.0
+    vector_weight: float = 0.7
+    recent_weight: float = 0.1
+    context_weight: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +44,7 @@ class RecallSettings:
     recent_score: float = 0.35
     recent_interactions: int = 3
     literal_score: float = 1.0
+    fusion: FusionSettings = field(default_factory=FusionSettings)
     show_authors: bool = False
 
 

@@ -26,7 +26,7 @@ from recall.engine.pipeline import recall
 from recall.engine.ranking import Scores
 from recall.engine.rendering import conflict_line, drift_line, high_risk_line, stale_line
 from recall.engine.settings import RecallSettings
-from recall_graphs import START, GraphWriter, PlantedHotList, numbered_id
+from recall_graphs import BY_MAX, MAX, START, GraphWriter, PlantedHotList, numbered_id
 from reference_scoring import blast_radius_02, scores_02, scores_06
 from shared_data import shared_file
 
@@ -70,7 +70,7 @@ def test_the_context_under_rule_set_02_equals_the_golden_file(
         now=NOW,
         scores=by_row(graph, scores_02(snapshot)),
         hot=PLANTED,
-        settings=RecallSettings(recent_score=0.5),
+        settings=RecallSettings(recent_score=0.5, fusion=MAX),
         blast_radius=lambda row: radii[graph.id_at(row)],
     )
 
@@ -88,6 +88,7 @@ def test_the_scores_under_rule_set_06_are_those_derived_by_hand(
         now=NOW,
         scores=by_row(graph, scores_06(snapshot)),
         hot=PLANTED,
+        settings=BY_MAX,
     )
 
     assert [(hit.content, f"{hit.score:.2f}") for hit in result.hits] == [
@@ -152,7 +153,7 @@ def test_the_blended_payload_equals_the_golden_file() -> None:
         RecallRequest("zz"),
         now=expires - 1,
         scores=by_row(writer.graph, scores),
-        settings=RecallSettings(recent_score=0.0),
+        settings=RecallSettings(recent_score=0.0, fusion=MAX),
         hot=PlantedHotList(
             {
                 nodes["rate limiter"]: [
@@ -205,7 +206,7 @@ def test_every_line_there_is_equals_our_golden_file() -> None:
         now=START,
         scores=scores,
         hot=PlantedHotList({pillar: entries}),
-        settings=RecallSettings(w_daemon=1.0, w_query=0.0, show_authors=True),
+        settings=RecallSettings(w_daemon=1.0, w_query=0.0, show_authors=True, fusion=MAX),
     )
 
     assert result.context == golden.read_text(encoding="utf-8")

@@ -30,8 +30,8 @@ from recall.engine.hot_list import HotCondition, HotEntry
 from recall.engine.inspection import inspect
 from recall.engine.pipeline import recall
 from recall.engine.ranking import Scores
-from recall.engine.settings import RecallSettings
-from recall_graphs import START, PlantedHotList, numbered_id
+from recall.engine.settings import DEFAULT_SETTINGS, RecallSettings
+from recall_graphs import BY_MAX, START, PlantedHotList, numbered_id
 
 Record = TypeVar("Record")
 
@@ -148,18 +148,27 @@ def shuffled(snapshot: Snapshot, seed: list[int]) -> Snapshot:
     return snapshot._replace(concepts=mixed(snapshot.concepts), edges=mixed(snapshot.edges))
 
 
-@given(snapshots(), requests(), score_tables(), hot_lists(), st.lists(st.integers(), min_size=1))
+@given(
+    snapshots(),
+    requests(),
+    score_tables(),
+    hot_lists(),
+    st.sampled_from([DEFAULT_SETTINGS, BY_MAX]),
+    st.lists(st.integers(), min_size=1),
+)
 def test_an_answer_does_not_depend_on_the_order_of_writing(
     snapshot: Snapshot,
     request: RecallRequest,
     score_by_id: dict[str, float],
     hot: PlantedHotList,
+    settings: RecallSettings,
     seed: list[int],
 ) -> None:
     one, other = load_snapshot(snapshot), load_snapshot(shuffled(snapshot, seed))
 
     def answer(graph: Graph) -> object:
-        return recall(graph, request, now=START, scores=by_row(graph, score_by_id), hot=hot)
+        scores = by_row(graph, score_by_id)
+        return recall(graph, request, now=START, scores=scores, hot=hot, settings=settings)
 
     assert answer(one) == answer(other)
 
@@ -222,18 +231,26 @@ def test_the_token_budget_is_never_exceeded_and_never_stops_early(
         assert (2 * with_next + 6) // 7 > request.max_tokens
 
 
-@given(snapshots(), requests(), score_tables(), hot_lists())
+@given(
+    snapshots(),
+    requests(),
+    score_tables(),
+    hot_lists(),
+    st.sampled_from([DEFAULT_SETTINGS, BY_MAX]),
+)
 def test_top_k_counts_the_unforced_and_the_order_is_canonical_score_id(
     snapshot: Snapshot,
     request: RecallRequest,
     score_by_id: dict[str, float],
     hot: PlantedHotList,
+    settings: RecallSettings,
 ) -> None:
     graph = load_snapshot(snapshot)
+    scores = by_row(graph, score_by_id)
 
     def ask(top_k: int) -> list[tuple[bool, float, str]]:
         wanted = RecallRequest(request.query, top_k, 100_000, request.traversal_depth)
-        result = recall(graph, wanted, now=START, scores=by_row(graph, score_by_id), hot=hot)
+        result = recall(graph, wanted, now=START, scores=scores, hot=hot, settings=settings)
         if result.response_annotations:
             return [(not h.is_canonical, -h.score, h.node_id) for h in result.hits][:top_k]
         ranks = [(not h.is_canonical, -h.score, h.node_id) for h in result.hits]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from memory.engine.types import ConceptType
-from recall.engine.candidates import Candidate, Leg, keyword_leg, merge_by_max, recent_leg
+from recall.engine.candidates import keyword_leg, recent_leg
 from recall_graphs import GraphWriter
 
 
@@ -14,18 +14,18 @@ def writer() -> GraphWriter:
     return writer
 
 
-def test_keyword_leg_when_more_match_looks_four_times_top_k_far(writer: GraphWriter) -> None:
+def test_keyword_leg_when_more_match_stops_at_its_limit(writer: GraphWriter) -> None:
     for number in range(20):
         writer.concept(f"alpha n{number}")
 
-    assert len(keyword_leg(writer.graph, "alpha", top_k=2)) == 8
+    assert len(keyword_leg(writer.graph, "alpha", limit=8, by_question=False)) == 8
 
 
 def test_keyword_leg_finds_observations_and_other_forms_of_a_word(writer: GraphWriter) -> None:
     seen = writer.concept("Retrying requests failed", kind=ConceptType.OBSERVATION)
     writer.concept("something else")
 
-    found = keyword_leg(writer.graph, "the retry of a request", top_k=5)
+    found = keyword_leg(writer.graph, "the retry of a request", limit=20, by_question=False)
 
     assert [row for row, _ in found] == [writer.row(seen)]
 
@@ -33,7 +33,38 @@ def test_keyword_leg_finds_observations_and_other_forms_of_a_word(writer: GraphW
 def test_keyword_leg_when_only_stop_words_are_asked_finds_nothing(writer: GraphWriter) -> None:
     writer.concept("the schema")
 
-    assert keyword_leg(writer.graph, "the of and", top_k=5) == []
+    for by_question in (False, True):
+        assert keyword_leg(writer.graph, "the of and", limit=20, by_question=by_question) == []
+
+
+def test_keyword_leg_of_a_question_finds_words_whatever_mark_stands_beside_them(
+    writer: GraphWriter,
+) -> None:
+    """A comma, a question mark or a slash beside a word hid it from everyone who asked for it."""
+    comma, path = (
+        writer.row(writer.concept(text))
+        for text in ("the schema, as agreed", "rewrite handlers/users.rs")
+    )
+
+    def found(query: str, *, by_question: bool = True) -> set[int]:
+        leg = keyword_leg(writer.graph, query, limit=20, by_question=by_question)
+        return {row for row, _ in leg}
+
+    assert found("what about the schema?") == {comma}
+    assert found("users") == {path}
+    assert found("handlers/users.rs") == {path}
+    assert found("users", by_question=False) == set()
+
+
+def test_keyword_leg_of_a_question_leaves_out_the_words_that_ask(writer: GraphWriter) -> None:
+    asking = writer.row(writer.concept("what did she do about it"))
+    meant = writer.row(writer.concept("the adoption agency"))
+
+    def found(query: str) -> list[int]:
+        return [row for row, _ in keyword_leg(writer.graph, query, limit=20, by_question=True)]
+
+    assert found("What did she do about adoption?") == [meant]
+    assert found("what did she do") == [asking]  # a query of nothing else is not left empty
 
 
 def test_recent_leg_takes_concepts_of_the_newest_interactions_only() -> None:
@@ -50,32 +81,3 @@ def test_recent_leg_takes_concepts_of_the_newest_interactions_only() -> None:
 
 def test_recent_leg_when_the_session_is_empty_finds_nothing() -> None:
     assert recent_leg(GraphWriter().graph, interactions=3, score=0.35) == []
-
-
-def test_merge_keeps_the_highest_raw_score_and_every_leg(writer: GraphWriter) -> None:
-    both, keyword_only, recent_only = (
-        writer.row(writer.concept(text)) for text in ("both", "one", "two")
-    )
-
-    merged = merge_by_max(
-        writer.graph,
-        [
-            (Leg.KEYWORD, [(both, 0.2), (keyword_only, 3.8)]),
-            (Leg.RECENT, [(both, 0.35), (recent_only, 0.35)]),
-        ],
-    )
-
-    assert merged == [
-        Candidate(keyword_only, 3.8, (Leg.KEYWORD,)),
-        Candidate(both, 0.35, (Leg.KEYWORD, Leg.RECENT)),
-        Candidate(recent_only, 0.35, (Leg.RECENT,)),
-    ]
-
-
-def test_merge_when_scores_tie_orders_by_id_not_by_row(writer: GraphWriter) -> None:
-    late_id = writer.row(writer.concept("first written", number=9))
-    early_id = writer.row(writer.concept("second written", number=2))
-
-    merged = merge_by_max(writer.graph, [(Leg.RECENT, [(late_id, 0.5), (early_id, 0.5)])])
-
-    assert [candidate.row for candidate in merged] == [early_id, late_id]

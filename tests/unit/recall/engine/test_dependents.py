@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from dependency_questions import ASKING, MARKERS, NOT_ASKING
 from memory.engine.mutations import DeleteConcept
 from memory.engine.types import ConceptType, EdgeType
 from recall.engine.dependents import (
     ANCHOR_REACH_CHARS,
-    MARKERS,
     answer_dependency_question,
 )
 from recall_graphs import GraphWriter
@@ -44,10 +44,44 @@ def test_each_marker_makes_a_dependency_question(writer: GraphWriter, marker: st
     assert anchor(writer, f"{marker.upper()}: the app router?") == "App Router"
 
 
-def test_without_a_marker_it_is_no_dependency_question(writer: GraphWriter) -> None:
-    pillar(writer, "app router")
+@pytest.mark.parametrize("form", ASKING)
+@pytest.mark.parametrize("name", ["app router", "handlers/users.rs", "UserSchema"])
+def test_each_natural_form_asks_what_rests_on_a_thing(
+    writer: GraphWriter, form: str, name: str
+) -> None:
+    pillar(writer, name)
+    pillar(writer, "x of another kind")
 
-    assert anchor(writer, "tell me about the app router") is None
+    assert anchor(writer, form.format(x=name)) == name
+    assert anchor(writer, form.format(x=name).upper()) == name
+    assert anchor(writer, form.format(x=name).replace(" ", "  ")) in {name, None}
+
+
+@pytest.mark.parametrize("form", NOT_ASKING)
+@pytest.mark.parametrize("name", ["app router", "handlers/users.rs"])
+def test_what_only_looks_like_such_a_question_is_none(
+    writer: GraphWriter, form: str, name: str
+) -> None:
+    pillar(writer, name)
+
+    assert anchor(writer, form.format(x=name)) is None
+
+
+def test_a_long_text_asks_at_its_beginning_or_at_its_end(writer: GraphWriter) -> None:
+    pillar(writer, "router")
+    filling = "one more line of a log. " * 500
+
+    assert anchor(writer, f"what depends on router? {filling}") == "router"
+    assert anchor(writer, f"{filling} what depends on router?") == "router"
+    assert anchor(writer, f"{filling} what depends on router? {filling}") is None
+
+
+def test_of_two_things_the_one_that_is_asked_about_is_the_anchor(writer: GraphWriter) -> None:
+    pillar(writer, "the long name of a gateway")
+    pillar(writer, "router")
+
+    query = "after the long name of a gateway broke: what depends on router?"
+    assert anchor(writer, query) == "router"
 
 
 def test_without_an_anchor_or_a_dependent_there_is_no_answer(writer: GraphWriter) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -198,6 +199,44 @@ def test_the_view_reads_as_the_golden_file(writer: GraphWriter) -> None:
 
     assert found.view == golden.read_text(encoding="utf-8")
     assert found.blast_radius == 2
+
+
+class Why:
+    """An explanation handed in."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        self.text = "None, not yet Candidate\n  - too little rests on it"
+
+    def as_wire(self) -> dict[str, Any]:
+        return {"row": self.row}
+
+
+def test_an_explanation_stands_above_the_surroundings(writer: GraphWriter) -> None:
+    a, b = writer.concept("aa"), writer.concept("bb")
+    writer.depend(a, b)
+    row = writer.graph.row_of(b)
+    assert row is not None
+
+    found = inspect(writer.graph, "bb", 1, now=START, explain=Why)
+
+    assert found.view.splitlines()[1:6] == [
+        "blast radius: 1",
+        "⚑ Load-bearing pillar — 1 nodes depend on this. Modify with caution.",
+        "status: None, not yet Candidate",
+        "  - too little rests on it",
+        "",
+    ]
+    assert found.as_wire()["admission"] == {"row": row}
+
+
+def test_nothing_is_explained_of_an_interaction(writer: GraphWriter) -> None:
+    second = writer.interact()
+
+    found = inspect(writer.graph, second, 1, now=START, explain=Why)
+
+    assert found.admission is None
+    assert found.as_wire()["admission"] is None
 
 
 def test_an_expired_reservation_is_not_shown(writer: GraphWriter) -> None:

@@ -21,7 +21,7 @@ from recall.engine.hot_list import HotCondition, HotEntry
 from recall.engine.pipeline import recall
 from recall.engine.results import RecallResult
 from recall.engine.settings import DEFAULT_SETTINGS
-from recall_graphs import START, GraphWriter, PlantedHotList
+from recall_graphs import BY_MAX, START, GraphWriter, PlantedHotList
 
 RISK = HotEntry(HotCondition.HIGH_RISK, "High-risk modification: because")
 
@@ -106,10 +106,16 @@ def test_recall_blends_the_daemons_score_of_each_row(writer: GraphWriter) -> Non
     scores = np.zeros(writer.graph.concepts.used)
     scores[rows] = [0.2, 1.4, 0.6]
 
-    result = recall(writer.graph, RecallRequest("alpha"), now=START, scores=scores)
+    request = RecallRequest("alpha")
+    summed = recall(writer.graph, request, now=START, scores=scores, settings=BY_MAX)
+    scaled = recall(writer.graph, request, now=START, scores=scores)
 
-    assert contents(result) == ["alpha two", "alpha three", "alpha one"]
-    assert result.hits[0].score - result.hits[2].score == pytest.approx(0.6)
+    for result in (summed, scaled):
+        assert contents(result) == ["alpha two", "alpha three", "alpha one"]
+    assert summed.hits[0].score - summed.hits[2].score == pytest.approx(0.6)
+    assert scaled.hits[2].score / scaled.hits[0].score == pytest.approx(
+        (1 + 0.2 / 5.6) / (1 + 1.4 / 5.6)
+    )
 
 
 def test_a_member_on_the_hot_list_is_shown_beyond_top_k(writer: GraphWriter) -> None:
@@ -200,7 +206,7 @@ def test_the_wire_form_carries_every_field_of_a_hit(writer: GraphWriter) -> None
     pillar = writer.concept("alpha", status=Status.CANONICAL)
     grow_old(writer)
 
-    wire = recall(writer.graph, RecallRequest("alpha"), now=START).as_wire()
+    wire = recall(writer.graph, RecallRequest("alpha"), now=START, settings=BY_MAX).as_wire()
 
     line = "⚑ Load-bearing pillar — 0 nodes depend on this. Modify with caution."
     assert wire["hits"] == [
@@ -346,7 +352,8 @@ def asked(writer: GraphWriter, query: str, *, top_k: int = 5) -> Meanings:
 
 def test_recall_finds_by_meaning_what_no_word_finds(meant: GraphWriter) -> None:
     request = RecallRequest("word", traversal_depth=0)
-    result = recall(meant.graph, request, now=START, meanings=asked(meant, "word"))
+    meanings = asked(meant, "word")
+    result = recall(meant.graph, request, now=START, meanings=meanings, settings=BY_MAX)
     assert {hit.content: hit.legs for hit in result.hits} == {
         "near": (Leg.VECTOR,),
         "far": (Leg.VECTOR,),
@@ -359,8 +366,8 @@ def test_recall_finds_by_meaning_what_no_word_finds(meant: GraphWriter) -> None:
 def test_recall_by_meaning_and_by_word_counts_the_better_score(meant: GraphWriter) -> None:
     request = RecallRequest("near", traversal_depth=0)
     meanings = asked(meant, "near")
-    with_both = recall(meant.graph, request, now=START, meanings=meanings)
-    by_word = recall(meant.graph, request, now=START)
+    with_both = recall(meant.graph, request, now=START, meanings=meanings, settings=BY_MAX)
+    by_word = recall(meant.graph, request, now=START, settings=BY_MAX)
     (hit,) = by_word.hits
     assert with_both.hits[0].legs == (Leg.KEYWORD, Leg.VECTOR)
     assert with_both.hits[0].score == max(hit.score, DEFAULT_SETTINGS.w_query * 9 / 82**0.5)
@@ -388,8 +395,7 @@ def test_being_new_is_worth_what_the_contract_says(meant: GraphWriter) -> None:
     meant.concept("fresh")
     request = RecallRequest("nothing", traversal_depth=0)
     for contract, score in ((meanings.contract, 0.35), (EMBEDDING_GEMMA, 0.63)):
-        result = recall(
-            meant.graph, request, now=START, meanings=replace(meanings, contract=contract)
-        )
+        under = replace(meanings, contract=contract)
+        result = recall(meant.graph, request, now=START, meanings=under, settings=BY_MAX)
         fresh = next(hit for hit in result.hits if hit.content == "fresh")
         assert fresh.score == pytest.approx(DEFAULT_SETTINGS.w_query * score)

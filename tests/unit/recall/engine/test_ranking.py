@@ -8,8 +8,8 @@ import pytest
 
 from memory.engine.types import Status
 from recall.engine.ranking import blend, select
-from recall.engine.settings import DEFAULT_SETTINGS
-from recall_graphs import GraphWriter
+from recall.engine.settings import DEFAULT_SETTINGS, RecallSettings
+from recall_graphs import BY_MAX, GraphWriter
 
 
 @pytest.fixture
@@ -20,14 +20,18 @@ def writer() -> GraphWriter:
 
 
 def blended(
-    daemon: list[float] | None, *, w_daemon: float = 0.5, w_query: float = 0.5
+    daemon: list[float] | None,
+    *,
+    w_daemon: float = 0.5,
+    w_query: float = 0.5,
+    under: RecallSettings = BY_MAX,
 ) -> list[float]:
     """The scores of rows 0, 1, 2 whose relevance is 2.0, 0.0, 1.0."""
     scores = blend(
         np.arange(3),
         np.array([2.0, 0.0, 1.0]),
         daemon_scores=None if daemon is None else np.array(daemon),
-        settings=replace(DEFAULT_SETTINGS, w_daemon=w_daemon, w_query=w_query),
+        settings=replace(under, w_daemon=w_daemon, w_query=w_query),
     )
     return [float(score) for score in scores]
 
@@ -49,6 +53,17 @@ def test_blend_when_a_row_has_no_score_counts_it_as_zero() -> None:
 def test_blend_when_a_weight_is_impossible_counts_it_as_zero(weight: float) -> None:
     assert blended([1.0, 1.0, 1.0], w_daemon=weight) == [1.0, 0.0, 0.5]
     assert blended([1.0, 1.0, 1.0], w_query=weight) == [0.5, 0.5, 0.5]
+
+
+def test_blend_by_rank_lets_standing_scale_relevance() -> None:
+    """A sum let a concept of high standing lead answers it had nothing to do with."""
+    scores = blended([0.7, 1.4, 1.4], w_daemon=0.25, w_query=0.75, under=DEFAULT_SETTINGS)
+    assert scores == pytest.approx([2.0 * (0.75 + 0.25 * 0.5 / 4), 0.0, 0.75 + 0.25 / 4])
+
+
+def test_blend_by_rank_when_nothing_is_scored_yet_is_relevance_alone() -> None:
+    for daemon in (None, [], [0.0, math.nan, math.inf]):
+        assert blended(daemon, under=DEFAULT_SETTINGS) == [1.0, 0.0, 0.5]
 
 
 def chosen(
