@@ -25,7 +25,8 @@ from typing import Any, ClassVar, Final
 import uvicorn
 
 from memory import runtime
-from memory.engine.errors import LamboError
+from memory.engine.errors import InvalidConfiguration, LamboError
+from memory.management.cluster import Cluster
 
 logger = logging.getLogger("lambo.server")
 
@@ -86,10 +87,12 @@ def serve_until_told(
     on_listening: Callable[[], None],
     idle_minutes: int | None,
     durability: str,
+    cluster: Cluster | None = None,
 ) -> int:
     """Serve on a bound socket until a signal or too long a silence; returns the exit code.
 
     `on_listening` runs once connections are accepted; when it raises, the server stops in order.
+    `cluster` runs from then on, and has ended before this returns.
     """
     config = uvicorn.Config(
         application,
@@ -105,7 +108,7 @@ def serve_until_told(
         timeout_graceful_shutdown=TRANSPORT_STOP_SECONDS,
     )
     sys.setswitchinterval(SWITCH_SECONDS)
-    server = _Server(config, on_listening=on_listening, idle_minutes=idle_minutes)
+    server = _Server(config, on_listening=on_listening, idle_minutes=idle_minutes, cluster=cluster)
     try:
         server.run(sockets=[listener])
     except SystemExit:
@@ -113,6 +116,8 @@ def serve_until_told(
         return _report_failure(runtime.find_failure())
     finally:
         listener.close()
+        if cluster is not None:
+            cluster.finish()
     if server.failure is not None:
         return _report_failure(server.failure)
     return _report_end(durability)
@@ -127,8 +132,10 @@ class _Server(uvicorn.Server):
         *,
         on_listening: Callable[[], None],
         idle_minutes: int | None,
+        cluster: Cluster | None,
     ) -> None:
         super().__init__(config)
+        self._cluster = cluster
         self._on_listening = on_listening
         self._idle_seconds_max = None if idle_minutes is None else idle_minutes * 60.0
         self._signals = 0
@@ -154,6 +161,9 @@ class _Server(uvicorn.Server):
         except Exception as error:  # noqa: BLE001 - reported when the host is closed
             self.failure = error
             self.should_exit = True
+            return
+        if self._cluster is not None:
+            self._cluster.start()
 
     async def on_tick(self, counter: int) -> bool:
         limit = self._idle_seconds_max
@@ -178,6 +188,8 @@ class _Server(uvicorn.Server):
 
     def _begin_stop(self) -> None:
         self.should_exit = True
+        if self._cluster is not None:
+            self._cluster.begin_stop()
         reason = f"it did not end within {WATCHDOG_SECONDS:g} s"
         watchdog = threading.Timer(WATCHDOG_SECONDS, _end_now, [reason])
         watchdog.daemon = True
@@ -187,7 +199,7 @@ class _Server(uvicorn.Server):
 def _report_failure(failure: BaseException | None) -> int:
     message = failure.message if isinstance(failure, LamboError) else failure
     logger.error("lambo serve: %s", message or "the server could not start")
-    return EXIT_FAILED
+    return EXIT_USAGE if isinstance(failure, InvalidConfiguration) else EXIT_FAILED
 
 
 def _report_end(durability: str) -> int:

@@ -23,6 +23,7 @@ from django.utils.module_loading import import_string
 from memory import runtime
 from memory.data_folder import DataFolder, HeldFolder
 from memory.engine.errors import InvalidConfiguration, LamboError
+from memory.management.cluster import Cluster
 from memory.management.migrating import bring_tables_up_to_date
 from memory.management.serving import (
     EXIT_FAILED,
@@ -42,6 +43,7 @@ VARIABLE_BY_FLAG: Mapping[str, str] = {
     "data_dir": "LAMBO_DATA_DIR",
     "config_path": "LAMBO_CONFIG",
     "auth_mode": "LAMBO_AUTH",
+    "has_cluster": "LAMBO_CLUSTER",
 }
 """A flag is a variable by another name: the settings are read once, from variables."""
 
@@ -74,6 +76,13 @@ class Command(BaseCommand):
             action="store_const",
             const="tokens",
             help="ask every caller for a token; always so beyond this machine",
+        )
+        parser.add_argument(
+            "--no-cluster",
+            dest="has_cluster",
+            action="store_const",
+            const="false",
+            help="start no worker processes: the server asks for its jobs itself",
         )
         parser.add_argument(
             "--background-idle-minutes",
@@ -142,7 +151,12 @@ def _serve(*, idle_minutes: int | None, may_migrate: bool) -> int:
             on_listening=lambda: _publish(held, process.url),
             idle_minutes=config.idle_exit_minutes,
             durability=str(config.durability),
+            cluster=_make_cluster(held) if process.runs_cluster else None,
         )
+
+
+def _make_cluster(held: HeldFolder) -> Cluster:
+    return Cluster(node_id=held.node_id, environ=os.environ)
 
 
 def _check_there_is_a_token(bind: str) -> None:
