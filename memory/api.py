@@ -9,6 +9,7 @@ words as over MCP and on the command line.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -29,6 +30,7 @@ from memory.http_calls import (
     read_query,
     reply_response,
 )
+from memory.reply_models import AcceptedReply, Answered
 from memory.runtime import get_host
 from memory.verbs import VERBS
 
@@ -91,16 +93,21 @@ def _make_view(verb: Verb) -> View:
     return view
 
 
-def _reply_model(verb: Verb) -> type[BaseModel]:
-    """The reply over HTTP: the structured part, and the text that MCP carries beside it."""
+def _reply_model(verb: Verb, reply: type[Answered]) -> type[BaseModel]:
+    """A reply over HTTP: the structured part, and the text that MCP carries beside it."""
     extra: dict[str, Any] = {"text": (str, ...)}
     if verb.writes:
         extra["idempotency_key"] = (str, ...)
-    model: type[BaseModel] = create_model(
-        f"{verb.reply_model.__name__}Body", __base__=verb.reply_model, **extra
-    )
-    model.__doc__ = verb.reply_model.__doc__
+    model: type[BaseModel] = create_model(f"{reply.__name__}Body", __base__=reply, **extra)
+    model.__doc__ = reply.__doc__
     return model
+
+
+def _responses(verb: Verb) -> dict[int, type[BaseModel]]:
+    responses: dict[int, type[BaseModel]] = {HTTPStatus.OK: _reply_model(verb, verb.reply_model)}
+    if "wait" in verb.request_model.model_fields:
+        responses[HTTPStatus.ACCEPTED] = _reply_model(verb, AcceptedReply)
+    return responses
 
 
 def _document(verb: Verb) -> dict[str, Any]:
@@ -157,7 +164,7 @@ for _verb in VERBS.values():
         _verb.path.replace("{key}", "{path:key}"),
         [_verb.method],
         _make_view(_verb),
-        response={200: _reply_model(_verb)},
+        response=_responses(_verb),
         operation_id=_verb.name.replace("-", "_"),
         summary=_verb.summary,
         description=_verb.request_model.__doc__,

@@ -83,6 +83,8 @@ def _message(model: type[Arguments], mistake: ErrorDetails, field: str) -> str:
             return _text_fault(field, mistake["input"])
         case "int_type":
             return f"{field} must be an integer{_range_of(model, mistake['loc'])}"
+        case "float_type":
+            return f"{field} must be a number"
         case "bool_type":
             return f"{field} must be true or false"
         case "list_type":

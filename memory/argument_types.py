@@ -49,6 +49,16 @@ ConceptKind = Literal["entity", "logic", "constraint", "resource", "observation"
 
 TEXT_BOUND = f"At most {limits.LIMIT_TEXT_BYTES} {UNIT}."
 TOGETHER = f"Such lists: at most {limits.LIMIT_CITATIONS} texts together."
+VectorNumbers = Annotated[
+    list[float],
+    Field(max_length=limits.VECTOR_NUMBERS, json_schema_extra={"minItems": 1}),
+]
+ModelName = Annotated[str, text_schema(limits.AGENT_ID_BYTES)]
+Wait = Annotated[
+    bool,
+    Field(description="false: answer when accepted; ask the receipt how it ended."),
+]
+VECTOR_MODEL = "The model that made the vectors, as the session's contract names it."
 EVENT_TIME = "RFC 3339 with zone. Only to import dated notes."
 
 

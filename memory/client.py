@@ -89,18 +89,21 @@ class _Client(Verbs[R]):
         retries: Retries | None = Retries(),  # noqa: B008  # frozen
         locate: Locate | None = None,
         token: str | None = None,
+        always_operator: bool = False,
     ) -> None:
         """`url` is the server's, without a path. `agent_id` is the agent of calls that name none;
         with a `token`, leave it out: the server knows whose token it is.
 
         `user` is the person behind human acts. `retries=None` means one attempt, with the errors
-        of httpx passed on as they are.
+        of httpx passed on as they are. With `always_operator` the secret goes with every call, as
+        pages of people need it where a token is asked for; else with human acts alone.
         """
         self._address = Address(_checked_url(url), operator_secret)
         self._agent_id = agent_id
         self._user = user
         self._retries = retries
         self._locate = locate
+        self._always_operator = always_operator
         self._token = None if token is None else calls.bearer(token)
         self._open()
 
@@ -114,6 +117,7 @@ class _Client(Verbs[R]):
         as_operator: bool = False,
         retries: Retries | None = Retries(),  # noqa: B008  # frozen
         token: str | None = None,
+        always_operator: bool = False,
     ) -> Self:
         """A client of the server that runs on a data folder now, also after that restarts.
 
@@ -139,6 +143,7 @@ class _Client(Verbs[R]):
             retries=retries,
             locate=locate,
             token=token,
+            always_operator=always_operator,
         )
 
     @property
@@ -164,7 +169,8 @@ class _Client(Verbs[R]):
         headers: dict[str, bytes] = {"Accept": b"application/json", **call.headers}
         if call.body is not None:
             headers["Content-Type"] = b"application/json"
-        if call.needs_operator and self._address.operator_secret is not None:
+        is_operator = call.needs_operator or self._always_operator
+        if is_operator and self._address.operator_secret is not None:
             headers["Lambo-Operator"] = self._address.operator_secret.encode()
             if self._user is not None:
                 headers["Lambo-User"] = calls.header_value("user", self._user)

@@ -27,6 +27,9 @@ WRITE_VERBS: Final = frozenset(
         "reserve",
         "release",
         "retract",
+        "restore",
+        "purge",
+        "confirm",
         "demote",
         "root-goal",
         "synonym",
@@ -34,7 +37,9 @@ WRITE_VERBS: Final = frozenset(
 )
 """Verbs that change a session; each call carries one idempotency key."""
 
-OPERATOR_VERBS: Final = frozenset({"retract", "root-goal", "synonym"})
+OPERATOR_VERBS: Final = frozenset(
+    {"retract", "restore", "purge", "confirm", "root-goal", "synonym"}
+)
 """Acts of people: the operator secret goes with these and with no other."""
 
 READ_VERBS: Final = frozenset({"recall", "inspect"})
@@ -51,6 +56,12 @@ class UnexpectedAnswer(LamboError):
     """Whatever answered does not speak this API."""
 
     code: ClassVar[str] = "unexpected_answer"
+
+
+class JobFailed(LamboError):
+    """The server ran the job, and it failed where the message says."""
+
+    code: ClassVar[str] = "job_failed"
 
 
 class Answer(TypedDict):
@@ -74,6 +85,7 @@ class ConceptFields(TypedDict):
     concept_type: str
     depends_on: NotRequired[list[str]]
     against: NotRequired[list[str]]
+    vector: NotRequired[list[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +174,41 @@ def create_session_call(session: str, *, agent_id: str | None) -> Call:
 
 
 def list_sessions_call(*, after: str | None, limit: int | None) -> Call:
+    return Call("GET", "/sessions" + _query(after, limit))
+
+
+def _query(after: str | None, limit: int | None) -> str:
+    """The part of an address that asks for one page."""
     query = {"after": after, "limit": None if limit is None else str(limit)}
     given = "&".join(f"{name}={quote(text, safe='')}" for name, text in query.items() if text)
-    return Call("GET", f"/sessions?{given}" if given else "/sessions")
+    return f"?{given}" if given else ""
 
 
 def close_session_call(session: str, *, agent_id: str | None) -> Call:
     # Closing what is closed changes nothing, so this one may be repeated like a read.
     return Call("POST", session_path(session, "close"), headers=_headers(agent_id=agent_id))
+
+
+def disappearances_call(
+    session: str, *, after: str | None, limit: int | None, agent_id: str | None
+) -> Call:
+    return Call(
+        "GET",
+        session_path(session, "disappearances") + _query(after, limit),
+        headers=_headers(agent_id=agent_id),
+        needs_operator=True,
+    )
+
+
+def reembed_call(session: str, *, start: bool, agent_id: str | None) -> Call:
+    # Asking again reports on the run that is under way, so this one may be repeated like a read.
+    return Call(
+        "POST",
+        session_path(session, "reembed"),
+        body=encode_body({"start": start}),
+        headers=_headers(agent_id=agent_id),
+        needs_operator=True,
+    )
 
 
 def delete_session_call(session: str, *, confirm: str, agent_id: str | None) -> Call:
@@ -256,6 +295,15 @@ def bearer(token: str) -> bytes:
     if not text.isascii() or not text.isprintable() or not text or " " in text:
         raise InvalidArgument("token", "the token is no token: it must look like lambo_..._...")
     return f"Bearer {text}".encode()
+
+
+def run_job_call(arguments: Mapping[str, Any]) -> Call:
+    # The server runs nothing twice at once and nothing that is not due: repeatable like a read.
+    return Call("POST", "/jobs", body=encode_body(arguments), needs_operator=True)
+
+
+def list_jobs_call() -> Call:
+    return Call("GET", "/jobs", needs_operator=True)
 
 
 def create_token_call(arguments: Mapping[str, Any]) -> Call:

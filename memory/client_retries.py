@@ -17,7 +17,7 @@ from itertools import repeat
 from typing import Final, TypeAlias
 
 from memory.client_calls import Answer, Call, Received, ServerUnreachable, read_answer
-from memory.engine.errors import LamboError, OutcomeUnknown, ReceiptNotFound
+from memory.engine.errors import LamboError, OutcomeUnknown
 
 REPEATED_CODES: Final = frozenset(
     {
@@ -26,6 +26,10 @@ REPEATED_CODES: Final = frozenset(
     }
 )
 """Refusals that kept nothing of the call and ask for it again."""
+
+
+UNSETTLED_STATES: Final = frozenset({"accepted", "applied"})
+"""What a receipt says of a write that the store has not confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +128,12 @@ def _attempt(call: Call, receipt: Call | None, doubts: _Doubts) -> _Exchange:
     """One attempt at an answer: first the receipt if there is something to ask it."""
     if doubts.ask_receipt and receipt is not None:
         told = yield from _exchange(receipt, doubts)
-        if isinstance(told, LamboError) and not isinstance(told, ReceiptNotFound):
+        if isinstance(told, LamboError):
             return told
-        if not isinstance(told, LamboError) and told["structured"].get("state") == "applied":
+        if told["structured"].get("state") in UNSETTLED_STATES:
             return doubts.unknown()
-        # Committed, or gone without a trace: either way the call under its key has one outcome now,
-        # the stored answer or a first execution.
+        # Committed, refused or unknown: each way the call under its key has one outcome now, the
+        # stored answer or a first execution.
         doubts.ask_receipt = False
     return (yield from _exchange(call, doubts))
 

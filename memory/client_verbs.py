@@ -37,14 +37,22 @@ class Verbs(ABC, Generic[R]):
         *,
         parent_of: Iterable[tuple[str, str]] = (),
         event_time: str | datetime | None = None,
+        vector_model: str | None = None,
+        wait: bool = True,
         agent_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> R:
-        """Remember statements. `parent_of` holds (parent, child) texts."""
+        """Remember statements. `parent_of` holds (parent, child) texts.
+
+        `vector_model` names what made their vectors, where they have any.
+        Without `wait` the answer says that it is accepted; `receipt` tells how it ended.
+        """
         arguments = calls.given(
             concepts=list(concepts),
             parent_of=calls.pairs(parent_of),
             event_time=calls.rfc3339("event_time", event_time),
+            vector_model=vector_model,
+            wait=None if wait else False,
         )
         return self._verb(session, "derive", arguments, agent_id, idempotency_key)
 
@@ -58,10 +66,14 @@ class Verbs(ABC, Generic[R]):
         depends_on: Iterable[str] = (),
         against: Iterable[str] = (),
         event_time: str | datetime | None = None,
+        wait: bool = True,
         agent_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> R:
-        """Remember something done, what it made or changed, and what it rests on."""
+        """Remember something done, what it made or changed, and what it rests on.
+
+        `wait` as for `derive`.
+        """
         arguments = calls.given(
             action=action,
             produces=calls.texts(produces),
@@ -69,6 +81,7 @@ class Verbs(ABC, Generic[R]):
             depends_on=calls.texts(depends_on),
             against=calls.texts(against),
             event_time=calls.rfc3339("event_time", event_time),
+            wait=None if wait else False,
         )
         return self._verb(session, "record-action", arguments, agent_id, idempotency_key)
 
@@ -120,12 +133,63 @@ class Verbs(ABC, Generic[R]):
         concept: str,
         *,
         dry_run: bool = False,
+        reason: str | None = None,
         agent_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> R:
         """Remove a concept (text or id), or report what would go."""
-        arguments = {"concept": concept, "dry_run": dry_run}
+        arguments = calls.given(concept=concept, dry_run=dry_run, reason=reason)
         return self._verb(session, "retract", arguments, agent_id, idempotency_key)
+
+    def list_disappearances(
+        self, session: str, *, after: str | None = None, limit: int | None = None
+    ) -> R:
+        """What was taken out of a session, newest first, after an audit id."""
+        call = calls.disappearances_call(session, after=after, limit=limit, agent_id=self._agent_id)
+        return self._ask(call, None)
+
+    def restore(
+        self,
+        session: str,
+        id: str,
+        *,
+        reason: str | None = None,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Bring a removed concept back: its id, or that of the audit row of its removal."""
+        arguments = calls.given(id=id, reason=reason)
+        return self._verb(session, "restore", arguments, agent_id, idempotency_key)
+
+    def purge(
+        self,
+        session: str,
+        concept: str,
+        *,
+        confirm: str | None = None,
+        reason: str | None = None,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Erase a concept (text or id, live or gone) for good; report alone without `confirm`.
+
+        `confirm` is its id.
+        """
+        arguments = calls.given(concept=concept, confirm=confirm, reason=reason)
+        return self._verb(session, "purge", arguments, agent_id, idempotency_key)
+
+    def confirm(
+        self,
+        session: str,
+        concept: str,
+        *,
+        reason: str | None = None,
+        agent_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> R:
+        """Say as a person that a concept (text or id) is right; kept in an audit row."""
+        arguments = calls.given(concept=concept, reason=reason)
+        return self._verb(session, "confirm", arguments, agent_id, idempotency_key)
 
     def set_root_goal(
         self,
@@ -162,11 +226,21 @@ class Verbs(ABC, Generic[R]):
         top_k: int | None = None,
         max_tokens: int | None = None,
         traversal_depth: int | None = None,
+        vector: Iterable[float] | None = None,
+        vector_model: str | None = None,
         agent_id: str | None = None,
     ) -> R:
-        """What the session knows that answers a question."""
+        """What the session knows that answers a question.
+
+        With a `vector`, which `vector_model` made, meaning is looked for by that.
+        """
         arguments = calls.given(
-            query=query, top_k=top_k, max_tokens=max_tokens, traversal_depth=traversal_depth
+            query=query,
+            top_k=top_k,
+            max_tokens=max_tokens,
+            traversal_depth=traversal_depth,
+            vector=None if vector is None else list(vector),
+            vector_model=vector_model,
         )
         return self._verb(session, "recall", arguments, agent_id, None)
 
@@ -207,6 +281,31 @@ class Verbs(ABC, Generic[R]):
         """Delete a session and all it holds; `confirm` repeats its name."""
         call = calls.delete_session_call(session, confirm=confirm, agent_id=self._agent_id)
         return self._ask(call, None)
+
+    def reembed_session(self, session: str, *, start: bool = True) -> R:
+        """Give a session vectors of the server's embedder, or only tell how far that is."""
+        call = calls.reembed_call(session, start=start, agent_id=self._agent_id)
+        return self._ask(call, None)
+
+    # -- jobs: they need the operator secret, or a token with `admin` ------------------------------
+
+    def run_job(
+        self,
+        job: str,
+        *,
+        session: str | None = None,
+        force: bool = False,
+        interval_seconds: int | None = None,
+    ) -> R:
+        """Run a job where it is due, or in one session; `force` runs it though it is not due."""
+        arguments = calls.given(
+            job=job, session=session, force=force or None, interval_seconds=interval_seconds
+        )
+        return self._ask(calls.run_job_call(arguments), None)
+
+    def list_jobs(self) -> R:
+        """Every job of the server, and how it last ended."""
+        return self._ask(calls.list_jobs_call(), None)
 
     # -- tokens: they need the operator secret, or a token with `admin` ----------------------------
 

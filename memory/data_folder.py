@@ -1,9 +1,9 @@
 """The folder in which one server keeps everything, and the lock that makes it the only one.
 
 Owns the folder's permissions, the node id with its lock, the runtime file by which clients find
-the server, and the secret key. Knows nothing of sessions, databases or HTTP. Invariant: a runtime
-file is believed only while the lock is held by the process that wrote it, so a file left behind by
-a killed server never sends anyone to a stranger's port.
+the server, and the keys that sign cookies and seal audit rows. Knows nothing of sessions, databases
+or HTTP. Invariant: a runtime file is believed only while the lock is held by the process that wrote
+it, so a file left behind by a killed server never sends anyone to a stranger's port.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ class DataFolder:
         self.node_path = path / NODE_FILE
         self.runtime_path = path / "runtime.json"
         self.secret_key_path = path / "secret-key"
+        self.chain_key_path = path / "chain-key"
+        self.anchors_path = path / "anchors.jsonl"
         self.start_lock_path = path / "start.lock"
         self.log_path = path / "server.log"
 
@@ -100,21 +102,33 @@ class DataFolder:
 
     def secret_key(self) -> str:
         """The key that signs cookies; made at the first call and kept. Safe to call at once."""
+        return self._kept_key(
+            self.secret_key_path,
+            "remove the file and a new one is made (everyone has to log in again)",
+        )
+
+    def chain_key(self) -> str:
+        """The key that seals audit rows; made at the first call and kept. Safe to call at once."""
+        return self._kept_key(
+            self.chain_key_path, "bring it back from a copy: no other one fits the audit rows"
+        )
+
+    def _kept_key(self, path: Path, advice: str) -> str:
         with self._explained("read the key in"):
-            if self.secret_key_path.exists():
-                return self._read_secret_key()
+            if path.exists():
+                return self._read_key(path, advice)
         self.prepare()
         with self._explained("write the key to"):
-            fresh = self._temporary("secret-key")
+            fresh = self._temporary(path.name)
             try:
                 _write_synced(fresh, secrets.token_urlsafe(SECRET_BYTES))
                 # A link fails when the name exists: of two first starts, one key survives.
                 with contextlib.suppress(FileExistsError):
-                    os.link(fresh, self.secret_key_path)
+                    os.link(fresh, path)
             finally:
                 fresh.unlink(missing_ok=True)
             _sync_folder(self.path)
-            return self._read_secret_key()
+            return self._read_key(path, advice)
 
     def hold(self) -> HeldFolder:
         """Become the one server of this folder. Raises `DataFolderHeld` when there is one.
@@ -175,15 +189,11 @@ class DataFolder:
             ) from error
         return runtime if holder == runtime.pid else None
 
-    def _read_secret_key(self) -> str:
-        os.chmod(self.secret_key_path, FILE_MODE)  # a restored copy may have lost its mode
-        key = self.secret_key_path.read_text(encoding="ascii", errors="replace").strip()
+    def _read_key(self, path: Path, advice: str) -> str:
+        os.chmod(path, FILE_MODE)  # a restored copy may have lost its mode
+        key = path.read_text(encoding="ascii", errors="replace").strip()
         if len(key) < SECRET_CHARACTERS_MIN:
-            raise DataFolderUnusable(
-                f"{self.secret_key_path} holds no key; remove the file and a new one is made "
-                "(everyone has to log in again)",
-                path=str(self.secret_key_path),
-            )
+            raise DataFolderUnusable(f"{path} holds no key; {advice}", path=str(path))
         return key
 
     def _own_node_id(self, descriptor: int) -> str:

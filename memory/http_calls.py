@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -115,7 +116,8 @@ def reply_response(reply: Reply, verb: Verb) -> HttpResponse:
     if key is not None:
         body["idempotency_key"] = key
     content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-    response = HttpResponse(content, content_type="application/json")
+    status = HTTPStatus.ACCEPTED if reply.is_accepted else HTTPStatus.OK
+    response = HttpResponse(content, content_type="application/json", status=status)
     if key is not None:
         response.headers[KEY_HEADER] = key.encode().decode("latin-1")
         if reply.replayed:

@@ -54,9 +54,17 @@ class EdgeTypeChoices(models.TextChoices):
 
 
 class AuditKindChoices(models.TextChoices):
-    """What an audit row records."""
+    """What an audit row tells of; the values of the engine's `AuditKind`."""
 
     TRANSITION = "transition"
+    RETRACT = "retract"
+    COLLECT = "collect"
+    RESTORE = "restore"
+    PURGE = "purge"
+    ROOT_GOAL = "root-goal"
+    SYNONYM = "synonym"
+    CONFIRM = "confirm"
+    SESSION_DELETE = "session-delete"
 
 
 class Session(models.Model):
@@ -72,9 +80,25 @@ class Session(models.Model):
     created_at = MicrosField()
     closed_at = MicrosField(null=True)
     deleted_at = MicrosField(null=True)
+    cycle_state = models.TextField(null=True)
+    evaluate_at = MicrosField(null=True)
+    collect_at = MicrosField(null=True)
 
     class Meta:
         db_table = "lambo_session"
+        indexes = [
+            # Most sessions wait for nothing, and are not in these.
+            models.Index(
+                fields=["evaluate_at"],
+                condition=Q(evaluate_at__isnull=False),
+                name="lambo_session_evaluate",
+            ),
+            models.Index(
+                fields=["collect_at"],
+                condition=Q(collect_at__isnull=False),
+                name="lambo_session_collect",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.session_id
@@ -249,30 +273,53 @@ class Reservation(models.Model):
 
 
 class AuditEvent(models.Model):
-    """What happened to a concept, by whom and why. Rows are added, never changed."""
+    """One act on a session's memory: by whom, when, why, and what it took away.
+
+    Rows are added and outlive their session, which `session_deleted_at` then marks. What is changed
+    in one later is only that mark, and text that is blanked: `texts`, `removed` and `reason` are
+    the columns that may hold text of the memory.
+
+    The last three columns are its place in the session's hash chain, null in rows that are older
+    than the chain. There is no unique constraint on them: a row that a foreign hand put in must not
+    stop ours.
+    """
 
     id = IdField(primary_key=True)
     session_id = models.TextField()
     kind = models.TextField(choices=AuditKindChoices.choices, default=AuditKindChoices.TRANSITION)
-    node_id = IdField()
-    from_status = models.TextField(choices=StatusChoices.choices)
-    to_status = models.TextField(choices=StatusChoices.choices)
+    node_id = IdField(null=True)
+    from_status = models.TextField(choices=StatusChoices.choices, null=True)
+    to_status = models.TextField(choices=StatusChoices.choices, null=True)
     blast_radius = models.IntegerField(null=True)
     last_demotion_time = MicrosField(null=True)
     occurred_at = MicrosField()
     actor = models.TextField()
     reason = models.TextField(null=True)
     superseded_by = IdField(null=True)
+    detail = models.TextField(null=True)
+    texts = models.TextField(null=True)
+    removed = models.TextField(null=True)
+    session_deleted_at = MicrosField(null=True)
+    sequence = models.BigIntegerField(null=True)
+    digests = models.TextField(null=True)
+    link_hash = models.TextField(null=True)
 
     class Meta:
         db_table = "lambo_audit_event"
         indexes = [
+            # For the list of what is gone, newest first, however many status rows there are.
+            models.Index(
+                fields=["session_id", "id"],
+                condition=Q(kind__in=["retract", "collect"]),
+                name="lambo_audit_removal",
+            ),
             models.Index(fields=["session_id", "occurred_at", "id"], name="lambo_audit_occurred"),
             models.Index(fields=["session_id", "node_id"], name="lambo_audit_node"),
+            models.Index(fields=["session_id", "sequence"], name="lambo_audit_sequence"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.node_id}: {self.from_status} -> {self.to_status}"
+        return f"{self.kind} of {self.node_id or self.session_id} by {self.actor}"
 
 
 class Receipt(models.Model):
@@ -378,3 +425,16 @@ class Token(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.id})"
+
+
+class Setting(models.Model):
+    """One word about the whole database, by name: the fingerprint of the chain key."""
+
+    name = models.TextField(primary_key=True)
+    value = models.TextField()
+
+    class Meta:
+        db_table = "lambo_setting"
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value}"

@@ -5,7 +5,7 @@ As `memory.schemas`: shapes here, rules in the engine's request records.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, WithJsonSchema
 
@@ -14,15 +14,26 @@ from memory.argument_types import (
     UNIT,
     AgentName,
     Arguments,
+    NodeIdText,
     SessionName,
     Text,
     Within,
     text_schema,
 )
 from memory.engine import limits
-from memory.engine.requests import RetractRequest, RootGoalRequest, SynonymRequest
+from memory.engine.requests import (
+    ConfirmRequest,
+    PurgeRequest,
+    RestoreRequest,
+    RetractRequest,
+    RootGoalRequest,
+    SynonymRequest,
+)
 from memory.engine.rights import Scope
 from memory.engine.tokens import PATTERNS_MAX, SECONDS_MAX, TokenRequest
+
+_REASON: Final = "Why, for the audit trail. Quote no text there that may have to go."
+NODE_ID_BYTES: Final = 36
 
 
 class RetractArguments(Arguments):
@@ -30,9 +41,55 @@ class RetractArguments(Arguments):
 
     concept: Annotated[Text, Field(description=f"Its text or id. {TEXT_BOUND}")]
     dry_run: Annotated[bool, Field(description="true: only report what would go.")] = False
+    reason: Annotated[Text | None, Field(description=_REASON)] = None
 
     def to_request(self) -> RetractRequest:
-        return RetractRequest(self.concept, self.dry_run)
+        return RetractRequest(self.concept, self.dry_run, self.reason)
+
+
+class DisappearancesArguments(Arguments):
+    """A page of what was taken out, newest first."""
+
+    after: Annotated[
+        Annotated[str, text_schema(NODE_ID_BYTES, least=0)],
+        Field(description="The last audit id of the page before."),
+    ] = ""
+    limit: Annotated[int, Within(1, limits.DISAPPEARANCES_PER_PAGE)] = (
+        limits.DISAPPEARANCES_PER_PAGE
+    )
+
+
+class RestoreArguments(Arguments):
+    """A removed concept to bring back."""
+
+    id: Annotated[NodeIdText, Field(description="Its id, or that of the audit row.")]
+    reason: Annotated[Text | None, Field(description=_REASON)] = None
+
+    def to_request(self) -> RestoreRequest:
+        return RestoreRequest(self.id, self.reason)
+
+
+class PurgeArguments(Arguments):
+    """A concept, live or gone, to erase for good."""
+
+    concept: Annotated[Text, Field(description=f"Its text or id. {TEXT_BOUND}")]
+    confirm: Annotated[
+        NodeIdText | None, Field(description="Its id. Without it, only report what would go.")
+    ] = None
+    reason: Annotated[Text | None, Field(description=_REASON)] = None
+
+    def to_request(self) -> PurgeRequest:
+        return PurgeRequest(self.concept, self.confirm, self.reason)
+
+
+class ConfirmArguments(Arguments):
+    """A concept that a person says is right."""
+
+    concept: Annotated[Text, Field(description=f"Its text or id. {TEXT_BOUND}")]
+    reason: Annotated[Text | None, Field(description=_REASON)] = None
+
+    def to_request(self) -> ConfirmRequest:
+        return ConfirmRequest(self.concept, self.reason)
 
 
 class RootGoalArguments(Arguments):
@@ -80,6 +137,28 @@ class SessionDeleteArguments(Arguments):
     """The session's name once more, so that no slip deletes one."""
 
     confirm: SessionName
+
+
+class ReembedArguments(Arguments):
+    """Whether to begin; the session is named by the address, the embedder is the server's."""
+
+    start: Annotated[bool, Field(description="false: only tell how far it is.")] = True
+
+
+class JobRunArguments(Arguments):
+    """The job to run where it is due, or in one session alone."""
+
+    job: Annotated[str, text_schema(limits.JOB_NAME_BYTES)]
+    session: SessionName | None = None
+    force: Annotated[bool, Field(description="true: run it though it is not due.")] = False
+    interval_seconds: Annotated[
+        Annotated[int, Within(1, limits.JOB_INTERVAL_SECONDS_MAX)] | None,
+        Field(description="How often the caller asks, if not as often as the job says."),
+    ] = None
+
+
+class JobListArguments(Arguments):
+    """Nothing to say."""
 
 
 class TokenCreateArguments(Arguments):

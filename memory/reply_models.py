@@ -48,6 +48,13 @@ class ActionReply(Answered):
     edges: int
 
 
+class AcceptedReply(Answered):
+    """A write that is to be applied later. What becomes of it is told by its receipt."""
+
+    summary: str
+    accepted: Literal[True]
+
+
 class AnnotationRecord(_Record):
     """One line of warning on a hit."""
 
@@ -102,12 +109,65 @@ class FocusRecord(_Record):
     levels: list[LevelRecord]
 
 
+class GateRecord(_Record):
+    """One gate before the next status. `is_strict`: the bar must be exceeded, not reached.
+
+    `sentence` says why it is not passed; `subject` is the concept in the way, if one is.
+    """
+
+    gate: str
+    measured: float | None
+    bar: float | None
+    is_strict: bool
+    met: bool
+    sentence: str | None = None
+    subject: str | None = None
+
+
+class DemotionRecord(_Record):
+    """The last time a concept lost its status."""
+
+    occurred_at: str
+    reason: str
+    superseded_by: str | None
+
+
+class AdmissionRecord(_Record):
+    """Why a concept has its status, and every gate of its next one.
+
+    Measured without evidence that is too young; `live_blast_radius` alone counts that too. The
+    terms and the score of `solo` and the agents of `quorum` come under those policies.
+    """
+
+    policy: Literal["swarm", "solo", "quorum"]
+    status: str
+    next_status: str | None
+    eligible: bool
+    checks: list[GateRecord]
+    reasons: list[str]
+    distinct: int
+    coverage: float
+    blast_radius: int
+    live_blast_radius: int
+    gc_survived: int
+    confirmations: int
+    support_count: int
+    solo_terms: dict[str, int] | None = None
+    solo_score: float | None = None
+    agents: int | None = None
+    latest_demotion: DemotionRecord | None = None
+
+
 class InspectReply(Answered):
-    """A node and what surrounds it. `resolution` tells how a partial focus was understood."""
+    """A node and what surrounds it. `resolution` tells how a partial focus was understood.
+
+    `admission` is null for an interaction.
+    """
 
     view: str
     focus: FocusRecord
     resolution: str | None
+    admission: AdmissionRecord | None
 
 
 class ReserveReply(Answered):
@@ -136,6 +196,17 @@ class DemoteReply(Answered):
     created: list[str]
 
 
+class ConfirmReply(Answered):
+    """What a person confirmed; `confirmations` counts all since it was made or last restored."""
+
+    summary: str
+    node_id: str
+    audit_id: str
+    content: str
+    canonization_status: str
+    confirmations: int
+
+
 class RetractReply(Answered):
     """What was removed, or would be."""
 
@@ -148,6 +219,67 @@ class RetractReply(Answered):
     incident_edges: int
     dry_run: bool
     removed: bool
+
+
+class DisappearanceRecord(_Record):
+    """A removal. `content` is cut, and null once it was purged."""
+
+    audit_id: str
+    node_id: str
+    content: str | None
+    kind: Literal["retract", "collect"]
+    earlier_status: str | None
+    actor: str
+    reason: str | None
+    removed_at: str
+    state: Literal["restorable", "back", "purged"]
+
+
+class DisappearancesReply(Answered):
+    """A page of removals, newest first; `next` is the id to ask the rest after, null at the end."""
+
+    summary: str
+    disappearances: list[DisappearanceRecord]
+    next: str | None
+
+
+class LostEdgeRecord(_Record):
+    """An edge that did not come back. `name` is what its other end said, cut."""
+
+    edge_id: str
+    edge_type: str
+    other_end: str
+    name: str | None
+    why: str
+
+
+class RestoreReply(Answered):
+    """A concept that is back at status None. `audit_id` is the row of its removal."""
+
+    summary: str
+    node_id: str
+    audit_id: str
+    content: str
+    earlier_status: str
+    restored_edges: int
+    lost_edges: list[LostEdgeRecord]
+
+
+class PurgeReply(Answered):
+    """What was blanked, or would be (`content` is given then alone), in rows by table.
+
+    `still_in` are live concepts that hold the same words, the first of `still_in_count`. While
+    `pending`, files of the store may still hold the text.
+    """
+
+    summary: str
+    node_id: str
+    content: str | None
+    purged: bool
+    blanked: dict[str, int]
+    still_in: list[str]
+    still_in_count: int
+    pending: bool
 
 
 class RootGoalReply(Answered):
@@ -187,6 +319,45 @@ class SaintsReply(Answered):
     saints: list[SaintRecord]
 
 
+class ContractRecord(_Record):
+    """What vectors are of: only those of equal contracts are compared."""
+
+    kind: str
+    model: str | None
+    dim: int
+    template: str
+
+
+class ReembeddingRecord(_Record):
+    """How far the newest re-embedding is. It goes on by itself while `running` or `paused`."""
+
+    state: Literal["running", "paused", "done", "failed"]
+    embedded: int
+    total: int
+    without_vector: int
+    error: str | None
+
+
+class EmbeddingRecord(_Record):
+    """The session's contract, the embedder of the server, and the way from one to the other."""
+
+    contract: ContractRecord | None
+    configured: ContractRecord | None
+    reembedding: ReembeddingRecord | None
+
+
+class CyclesRecord(_Record):
+    """How the background cycles stand; `round_ms` is how long the last round took."""
+
+    promotion_policy: str
+    hot_list_size: int
+    mutations_since_sweep: int
+    pending_survivors: bool
+    swept_at: str | None
+    evaluated_at: str | None
+    round_ms: float
+
+
 class StatsReply(Answered):
     """Counts and health. `flush_lag_ms` is the age of the oldest uncommitted write."""
 
@@ -207,16 +378,25 @@ class StatsReply(Answered):
     flush_depth: int
     degraded: bool
     missing_vectors: int
+    resident_bytes: int
     dead_lettered: int
     set_aside: int
+    embedding: EmbeddingRecord
+    cycles: CyclesRecord | None
 
 
 class ReceiptReply(Answered):
-    """How a write ended: `applied` is not yet committed. `reply` is what it answered."""
+    """How a write ended: `reply` is what it answered, `error` why it was refused.
+
+    `accepted` waits to be applied, `applied` is not yet committed. `after_restart`: found in the
+    store by a process that did not write it.
+    """
 
     key: str
-    state: Literal["applied", "committed"]
-    reply: dict[str, Any]
+    state: Literal["accepted", "applied", "committed", "refused", "unknown"]
+    after_restart: bool
+    reply: dict[str, Any] | None
+    error: dict[str, Any] | None
 
 
 class SessionRecord(_Record):
@@ -258,6 +438,64 @@ class SessionDeleteReply(Answered):
     summary: str
     session: str
     deleted: dict[str, int]
+
+
+class ReembedReply(Answered):
+    """How far it is: `embedded` of `total` concepts have a vector of `to_contract`.
+
+    `error` says what is in the way while `paused`, and what ended it when `failed`.
+    """
+
+    summary: str
+    session: str
+    state: Literal["running", "paused", "done", "not_needed", "not_started", "failed"]
+    embedded: int
+    total: int
+    without_vector: int
+    error: str | None
+    from_contract: ContractRecord | None
+    to_contract: ContractRecord
+
+
+class JobFailure(_Record):
+    """What went wrong in one session; a job of the whole server has none."""
+
+    session: str | None
+    code: str
+    message: str
+
+
+class JobRunReply(Answered):
+    """What a run came to, counted in sessions; a job of the whole server counts as one."""
+
+    summary: str
+    job: str
+    ran: int
+    not_due: int
+    running: int
+    left: int
+    failed: int
+    failures: list[JobFailure]
+    did: dict[str, int]
+
+
+class JobRecord(_Record):
+    """A job, who asks for it, and how it last ended since the server started."""
+
+    job: str
+    about: str
+    interval_seconds: float
+    is_server_wide: bool
+    run_by: Literal["cluster", "ticker"]
+    last_run_at: str | None
+    last_outcome: str | None
+
+
+class JobListReply(Answered):
+    """Every job of the server."""
+
+    summary: str
+    jobs: list[JobRecord]
 
 
 class TokenRecord(_Record):

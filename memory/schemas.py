@@ -16,17 +16,21 @@ from memory.argument_types import (
     TEXT_BOUND,
     TOGETHER,
     UNIT,
+    VECTOR_MODEL,
     AgentName,
     Arguments,
     ChunkText,
     ConceptKind,
     Depth,
     Key,
+    ModelName,
     NodeIdText,
     Part,
     Text,
     Texts,
     TimeText,
+    VectorNumbers,
+    Wait,
     Within,
 )
 from memory.engine import limits
@@ -55,6 +59,9 @@ class ConceptArgument(Part):
     against: Annotated[
         Texts, Field(description="Texts of saved statements this one contradicts.")
     ] = []
+    vector: Annotated[
+        VectorNumbers | None, Field(description="What your own model makes of it.")
+    ] = None
 
 
 class ParentArgument(Part):
@@ -76,6 +83,8 @@ class DeriveArguments(Arguments):
         Field(max_length=limits.LIMIT_PARENT_PAIRS, description="What is a part of what."),
     ] = []
     event_time: Annotated[TimeText | None, Field(description=EVENT_TIME)] = None
+    vector_model: Annotated[ModelName | None, Field(description=VECTOR_MODEL)] = None
+    wait: Wait = True
 
     def to_request(self) -> DeriveRequest:
         return DeriveRequest(
@@ -85,11 +94,13 @@ class DeriveArguments(Arguments):
                     _CONCEPT_TYPES[given.concept_type],
                     tuple(given.depends_on),
                     tuple(given.against),
+                    _numbers(given.vector),
                 )
                 for given in self.concepts
             ),
             parent_of=tuple((pair.parent, pair.child) for pair in self.parent_of),
             event_time=_instant(self.event_time),
+            vector_model=self.vector_model,
         )
 
 
@@ -102,6 +113,7 @@ class ActionArguments(Arguments):
     depends_on: Annotated[Texts, Field(description="What it needed.")] = []
     against: Annotated[Texts, Field(description="Saved statements it contradicts.")] = []
     event_time: Annotated[TimeText | None, Field(description=EVENT_TIME)] = None
+    wait: Wait = True
 
     def to_request(self) -> ActionRequest:
         return ActionRequest(
@@ -131,9 +143,20 @@ class RecallArguments(Arguments):
     traversal_depth: Annotated[
         Depth, Field(description="How many links to follow from each result.")
     ] = 2
+    vector: Annotated[
+        VectorNumbers | None, Field(description="What your own model makes of the question.")
+    ] = None
+    vector_model: Annotated[ModelName | None, Field(description=VECTOR_MODEL)] = None
 
     def to_request(self) -> RecallRequest:
-        return RecallRequest(self.query, self.top_k, self.max_tokens, self.traversal_depth)
+        return RecallRequest(
+            self.query,
+            self.top_k,
+            self.max_tokens,
+            self.traversal_depth,
+            _numbers(self.vector),
+            self.vector_model,
+        )
 
 
 class InspectArguments(Arguments):
@@ -198,6 +221,10 @@ class ReceiptArguments(Arguments):
 
 
 _CONCEPT_TYPES: Final = {str(kind).lower(): kind for kind in ConceptType}
+
+
+def _numbers(vector: list[float] | None) -> tuple[float, ...] | None:
+    return None if vector is None else tuple(vector)
 
 
 def _instant(text: str | None) -> Micros | None:

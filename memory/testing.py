@@ -14,15 +14,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from memory.engine.audit_chain import BlankedRows
 from memory.engine.embedding import Embedder, EmbeddingContract, EmbeddingFailure
-from memory.engine.mutations import Group, Receipt
+from memory.engine.mutations import Group, PurgeText, Receipt
 from memory.engine.ports import (
     BeingDeleted,
     DeadLetter,
+    Due,
     GraphStore,
     Lease,
     LeaseRefused,
     LoadedSession,
+    Removal,
     SessionBatch,
     SessionInfo,
     StoredPosition,
@@ -30,7 +33,7 @@ from memory.engine.ports import (
     StoreTransient,
 )
 from memory.engine.times import SECOND, Micros
-from memory.engine.types import NodeId
+from memory.engine.types import AuditEntry, NodeId
 from memory.store.in_memory import InMemoryStore
 
 __all__ = [
@@ -316,6 +319,22 @@ class FaultyStore:
     def load_session(self, session_id: str) -> LoadedSession | None:
         return self._call("load_session", lambda: self._inner.load_session(session_id))
 
+    def load_vectors(self, session_id: str, contract_key: str) -> Sequence[tuple[NodeId, bytes]]:
+        return self._call(
+            "load_vectors", lambda: self._inner.load_vectors(session_id, contract_key)
+        )
+
+    def drop_vectors(
+        self, session_id: str, contract_key: str, *, node_id: str, token: int
+    ) -> Iterator[int]:
+        return self._call(
+            "drop_vectors",
+            lambda: self._inner.drop_vectors(
+                session_id, contract_key, node_id=node_id, token=token
+            ),
+            {session_id: token},
+        )
+
     def put_aside(self, loaded: LoadedSession, *, node_id: str, token: int, at: Micros) -> int:
         return self._call(
             "put_aside",
@@ -325,6 +344,9 @@ class FaultyStore:
 
     def count_set_aside(self, session_id: str) -> int:
         return self._call("count_set_aside", lambda: self._inner.count_set_aside(session_id))
+
+    def list_due(self, due: Due, *, at: Micros, limit: int) -> Sequence[str]:
+        return self._call("list_due", lambda: self._inner.list_due(due, at=at, limit=limit))
 
     def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
         return self._call(
@@ -343,6 +365,29 @@ class FaultyStore:
     def count_dead_letters(self, session_id: str) -> int:
         return self._call("count_dead_letters", lambda: self._inner.count_dead_letters(session_id))
 
+    def list_removals(
+        self, session_id: str, *, before: NodeId | None, limit: int
+    ) -> Sequence[Removal]:
+        return self._call(
+            "list_removals",
+            lambda: self._inner.list_removals(session_id, before=before, limit=limit),
+        )
+
+    def find_removals(self, session_id: str, name: str) -> Sequence[Removal]:
+        return self._call("find_removals", lambda: self._inner.find_removals(session_id, name))
+
+    def find_traces(self, session_id: str, purge: PurgeText) -> Mapping[str, int]:
+        return self._call("find_traces", lambda: self._inner.find_traces(session_id, purge))
+
+    def find_blanked(self, session_id: str, purge: PurgeText) -> BlankedRows:
+        return self._call("find_blanked", lambda: self._inner.find_blanked(session_id, purge))
+
+    def claim_chain_key(self, fingerprint: str) -> str:
+        return self._call("claim_chain_key", lambda: self._inner.claim_chain_key(fingerprint))
+
+    def scrub(self) -> bool:
+        return self._call("scrub", self._inner.scrub)
+
     def list_sessions(self, *, after: str, limit: int) -> Sequence[SessionInfo]:
         return self._call(
             "list_sessions", lambda: self._inner.list_sessions(after=after, limit=limit)
@@ -355,11 +400,19 @@ class FaultyStore:
         return self._call("finish_deletions", self._inner.finish_deletions)
 
     def delete_session(
-        self, session_id: str, *, node_id: str, token: int
+        self,
+        session_id: str,
+        *,
+        node_id: str,
+        token: int,
+        entry: AuditEntry,
+        chain_key: bytes | None = None,
     ) -> Iterator[Mapping[str, int]]:
         return self._call(
             "delete_session",
-            lambda: self._inner.delete_session(session_id, node_id=node_id, token=token),
+            lambda: self._inner.delete_session(
+                session_id, node_id=node_id, token=token, entry=entry, chain_key=chain_key
+            ),
             {session_id: token},
         )
 

@@ -23,7 +23,9 @@ async def derive(
     host: SessionHost, session: str, caller: Caller, arguments: schemas.DeriveArguments
 ) -> Reply:
     request = arguments.to_request()
-    return await host.write(session, lambda memory: memory.derive(request, caller), create=True)
+    return await host.write(
+        session, lambda memory: memory.derive(request, caller, wait=arguments.wait), create=True
+    )
 
 
 async def record_action(
@@ -31,7 +33,9 @@ async def record_action(
 ) -> Reply:
     request = arguments.to_request()
     return await host.write(
-        session, lambda memory: memory.record_action(request, caller), create=True
+        session,
+        lambda memory: memory.record_action(request, caller, wait=arguments.wait),
+        create=True,
     )
 
 
@@ -63,6 +67,36 @@ async def retract(
     return await host.write(session, lambda memory: memory.retract(request, caller), create=False)
 
 
+async def disappearances(
+    host: SessionHost,
+    session: str,
+    _caller: Caller,
+    arguments: operator_schemas.DisappearancesArguments,
+) -> Reply:
+    return await host.disappearances.list_page(
+        session, after=arguments.after, limit=arguments.limit
+    )
+
+
+async def restore(
+    host: SessionHost, session: str, caller: Caller, arguments: operator_schemas.RestoreArguments
+) -> Reply:
+    return await host.disappearances.restore(session, arguments.to_request(), caller)
+
+
+async def purge(
+    host: SessionHost, session: str, caller: Caller, arguments: operator_schemas.PurgeArguments
+) -> Reply:
+    return await host.disappearances.purge(session, arguments.to_request(), caller)
+
+
+async def confirm(
+    host: SessionHost, session: str, caller: Caller, arguments: operator_schemas.ConfirmArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await host.write(session, lambda memory: memory.confirm(request, caller), create=False)
+
+
 async def root_goal(
     host: SessionHost, session: str, caller: Caller, arguments: operator_schemas.RootGoalArguments
 ) -> Reply:
@@ -82,17 +116,17 @@ async def synonym(
 
 
 async def recall(
-    host: SessionHost, session: str, _caller: Caller, arguments: schemas.RecallArguments
+    host: SessionHost, session: str, caller: Caller, arguments: schemas.RecallArguments
 ) -> Reply:
     request = arguments.to_request()
-    return await (await host.view(session)).recall(request)
+    return await (await host.view(session)).recall(request, agent_id=caller.agent_id)
 
 
 async def inspect(
-    host: SessionHost, session: str, _caller: Caller, arguments: schemas.InspectArguments
+    host: SessionHost, session: str, caller: Caller, arguments: schemas.InspectArguments
 ) -> Reply:
     request = arguments.to_request()
-    return await (await host.view(session)).inspect(request)
+    return await (await host.view(session)).inspect(request, agent_id=caller.agent_id)
 
 
 async def saints(
@@ -152,6 +186,38 @@ async def session_delete(
     arguments: operator_schemas.SessionDeleteArguments,
 ) -> Reply:
     return await host.delete_session(session, arguments.confirm, caller)
+
+
+async def reembed(
+    host: SessionHost,
+    session: str,
+    _caller: Caller,
+    arguments: operator_schemas.ReembedArguments,
+) -> Reply:
+    return await host.reembedder.ask(session, start=arguments.start)
+
+
+async def job_run(
+    host: SessionHost,
+    _session: str,
+    _caller: Caller,
+    arguments: operator_schemas.JobRunArguments,
+) -> Reply:
+    return await host.calendar.answer(
+        arguments.job,
+        session=arguments.session,
+        force=arguments.force,
+        interval_seconds=arguments.interval_seconds,
+    )
+
+
+async def job_list(
+    host: SessionHost,
+    _session: str,
+    _caller: Caller,
+    _arguments: operator_schemas.JobListArguments,
+) -> Reply:
+    return host.calendar.list_jobs()
 
 
 async def token_create(

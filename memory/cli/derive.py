@@ -5,7 +5,16 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Final
 
-from memory.cli.verb import Invocation, UsageError, Verb, add_key_option, show_text
+from memory.cli.verb import (
+    Invocation,
+    UsageError,
+    Verb,
+    add_key_option,
+    add_no_wait_option,
+    add_vector_options,
+    read_vector,
+    show_text,
+)
 
 if TYPE_CHECKING:
     from memory.client import Answer, ConceptFields
@@ -47,6 +56,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--event-time", metavar="TIME", help="the time it is about (RFC 3339 with a zone)"
     )
+    add_vector_options(parser, "the one statement")
+    add_no_wait_option(parser)
     add_key_option(parser)
 
 
@@ -59,6 +70,8 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
             concepts,
             parent_of=parent_of,
             event_time=arguments.event_time,
+            vector_model=arguments.vector_model,
+            wait=not arguments.no_wait,
             idempotency_key=arguments.key,
         )
 
@@ -72,11 +85,15 @@ def read_concepts(arguments: Namespace) -> list[ConceptFields]:
         concepts.insert(0, {"content": arguments.content, "concept_type": arguments.kind})
     if not concepts:
         raise UsageError("nothing to derive: give --content and --kind, or --concept CONTENT:KIND")
-    if arguments.depends_on or arguments.against:
+    vector = read_vector(arguments)
+    if arguments.depends_on or arguments.against or vector is not None:
         if len(concepts) > 1:
             raise UsageError(
-                f"--depends-on and --against need a single statement, not {len(concepts)}"
+                "--depends-on, --against and --vector-file need a single statement, "
+                f"not {len(concepts)}"
             )
+        if vector is not None:
+            concepts[0]["vector"] = vector
         if arguments.depends_on:
             concepts[0]["depends_on"] = arguments.depends_on
         if arguments.against:

@@ -132,7 +132,13 @@ def _start(folder: DataFolder, *, env: Mapping[str, str], command: Sequence[str]
     with contextlib.suppress(FileNotFoundError):
         if folder.log_path.stat().st_size > LOG_BYTES_MAX:
             folder.log_path.replace(folder.log_path.with_name(folder.log_path.name + ".1"))
-    environ = {**env, "LAMBO_DATA_DIR": str(folder.path), **_address_variables(env)}
+    environ = {
+        **env,
+        "LAMBO_DATA_DIR": str(folder.path),
+        # Four more processes on the machine of every agent, for jobs the server can time itself.
+        "LAMBO_CLUSTER": env.get("LAMBO_CLUSTER") or "false",
+        **_address_variables(env),
+    }
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
         # Not subprocess.Popen: it would complain at exit about a child that is meant to live on.

@@ -48,13 +48,19 @@ MODULES: Final[Mapping[str, str]] = {
     "reserve": "reserve",
     "release": "release",
     "retract": "retract",
+    "disappearances": "disappearances",
+    "restore": "restore",
+    "purge": "purge",
+    "confirm": "confirm",
     "demote": "demote",
     "root-goal": "root_goal",
     "synonym": "synonym",
     "saints": "saints",
     "stats": "stats",
-    "receipt": "receipt",
+    "receipts": "receipts",
     "session": "session",
+    "reembed": "reembed",
+    "job": "job",
     "token": "token",
     "demo": "demo",
 }
@@ -64,6 +70,7 @@ SERVER_COMMANDS: Final[Mapping[str, str]] = {
     "serve": "Run the server in the foreground.",
     "mcp": "Serve the tools of one session to an MCP client over stdin and stdout.",
     "migrate": "Bring the database files up to this version.",
+    "canon": "See why concepts rise and fall, and try policies out: lambo canon dry-run.",
     "admin": "Make a login for the admin pages: lambo admin create.",
     "createsuperuser": "The same as Django asks for it.",
 }
@@ -285,7 +292,7 @@ def report(name: str, error: LamboError) -> int:
     print(f"{name}: {error.message} [{error.code}]", file=sys.stderr)
     key = error.fields.get("idempotency_key")
     if key is not None and error.code == "outcome_unknown":
-        print(f"{name}: ask how it ended with: lambo receipt {key}", file=sys.stderr)
+        print(f"{name}: ask how it ended with: lambo receipts {key}", file=sys.stderr)
     return USAGE if error.code in USAGE_CODES else FAILED
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
-from memory.cli.verb import Invocation, Verb, add_subject, subject
+from memory.cli.verb import (
+    Invocation,
+    Verb,
+    add_subject,
+    add_vector_options,
+    read_vector,
+    subject,
+)
 
 if TYPE_CHECKING:
     from memory.client import Answer
@@ -22,10 +29,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--traversal-depth", metavar="N", type=int, help="how many links to follow (0-5)"
     )
+    add_vector_options(parser, "the question")
 
 
 def run(arguments: Namespace, invocation: Invocation) -> Answer:
     query = subject(arguments, "query")
+    vector = read_vector(arguments)
     with invocation.client() as client:
         return client.recall(
             invocation.session,
@@ -33,6 +42,8 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
             top_k=arguments.top_k,
             max_tokens=arguments.max_tokens,
             traversal_depth=arguments.traversal_depth,
+            vector=vector,
+            vector_model=arguments.vector_model,
         )
 
 

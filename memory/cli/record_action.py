@@ -5,7 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Final
 
-from memory.cli.verb import Invocation, Verb, add_key_option, add_subject, show_text, subject
+from memory.cli.verb import (
+    Invocation,
+    Verb,
+    add_key_option,
+    add_no_wait_option,
+    add_subject,
+    show_text,
+    subject,
+)
 
 if TYPE_CHECKING:
     from memory.client import Answer
@@ -25,6 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--event-time", metavar="TIME", help="the time it is about (RFC 3339 with a zone)"
     )
+    add_no_wait_option(parser)
     add_key_option(parser)
 
 
@@ -39,6 +48,7 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
             depends_on=arguments.depends_on,
             against=arguments.against,
             event_time=arguments.event_time,
+            wait=not arguments.no_wait,
             idempotency_key=arguments.key,
         )
 

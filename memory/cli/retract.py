@@ -12,6 +12,7 @@ from memory.cli.verb import (
     UsageError,
     Verb,
     add_key_option,
+    add_reason_option,
     add_subject,
     ask_person,
     show_text,
@@ -26,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_subject(parser, "concept", "the concept: its text or its id")
     parser.add_argument("--dry-run", action="store_true", help="only show what would go")
     parser.add_argument("--yes", action="store_true", help="do not ask before removing")
+    add_reason_option(parser)
     add_key_option(parser)
 
 
@@ -43,7 +45,12 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
                 raise Declined("nothing was removed")
             # By id: what was shown is what goes, whatever was written meanwhile.
             concept = impact["structured"]["target"]
-        return client.retract(invocation.session, concept, idempotency_key=arguments.key)
+        return client.retract(
+            invocation.session,
+            concept,
+            reason=arguments.reason,
+            idempotency_key=arguments.key,
+        )
 
 
 VERB: Final = Verb(

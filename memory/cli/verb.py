@@ -7,6 +7,7 @@ a verb asks for one, so that a mistake in the arguments starts no server.
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import (
     SUPPRESS,
@@ -176,6 +177,50 @@ def add_key_option(parser: ArgumentParser) -> None:
         metavar="KEY",
         help="idempotency key: repeating the command under the same key does it once "
         "(default: a fresh one)",
+    )
+
+
+def add_no_wait_option(parser: ArgumentParser) -> None:
+    """Have a write acknowledged before it is applied."""
+    parser.add_argument(
+        "--no-wait",
+        action="store_true",
+        help="come back when the write is accepted; `lambo receipts KEY` tells how it ended",
+    )
+
+
+def add_vector_options(parser: ArgumentParser, of_what: str) -> None:
+    """A vector of the caller's own, from a file."""
+    parser.add_argument(
+        "--vector-file",
+        metavar="FILE",
+        help=f"a JSON list of numbers: what your own model makes of {of_what}",
+    )
+    parser.add_argument(
+        "--vector-model", metavar="NAME", help="the model that made it (see lambo stats)"
+    )
+
+
+def read_vector(arguments: Namespace) -> list[float] | None:
+    """The vector in the file that was named, if any; what is in it is the server's to judge."""
+    if arguments.vector_file is None:
+        return None
+    try:
+        with open(arguments.vector_file, encoding="utf-8") as file:
+            vector = json.load(file)
+    except OSError as error:
+        raise UsageError(f"cannot read {arguments.vector_file}: {error.strerror}") from error
+    except ValueError as error:  # no UTF-8, or no JSON
+        raise UsageError(f"{arguments.vector_file} is not JSON: {error}") from error
+    if not isinstance(vector, list):
+        raise UsageError(f"{arguments.vector_file} must hold a JSON list of numbers")
+    return vector
+
+
+def add_reason_option(parser: ArgumentParser) -> None:
+    """Why a person does it."""
+    parser.add_argument(
+        "--reason", metavar="TEXT", help="why, for the audit trail; quote no text that has to go"
     )
 
 

@@ -71,7 +71,7 @@ class LlamaEmbedder:
 
 def build(path: Path, *, dim: int | None = None, model: str | None = None) -> LlamaEmbedder:
     """Load the file; `dim` is checked against the model's own width, `model` replaces its name."""
-    llama_cpp = load_package("llama_cpp", kind=KIND, install="lambo[llama]")
+    llama_cpp = load_package("llama_cpp", kind=KIND, install="'lambo[llama]'")
     checksum = checksum_of(path, kind=KIND)
     try:
         loaded = llama_cpp.Llama(

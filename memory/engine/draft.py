@@ -305,5 +305,6 @@ def resolve_references(
 
 def excerpt(text: str, length: int = 80) -> str:
     """The start of a text, on one line, for messages."""
-    line = " ".join(text.split())
+    # So many words are longer than the line, whatever follows: the rest need not be taken apart.
+    line = " ".join(text.split(None, length))
     return line if len(line) <= length else line[: length - 1] + "…"

@@ -153,3 +153,11 @@ class EdgeTable(Columns):
         self.reinforced_by += reinforced_by
         self.row_by_id.update(zip(ids, rows, strict=True))
         self.row_by_key.update(zip(pack_keys(codes, sources, targets).tolist(), rows, strict=True))
+
+
+def take_off(edge_rows: list[int], row: int) -> None:
+    """Take a row out of an adjacency list; the last one costs nothing, whatever the length."""
+    if edge_rows[-1] == row:
+        edge_rows.pop()
+    else:
+        edge_rows.remove(row)

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.engine.errors import InvalidConfiguration
+from memory.engine.limits import VECTOR_NUMBERS
 
-DIMENSIONS_MAX: Final = 4_096
+DIMENSIONS_MAX: Final = VECTOR_NUMBERS
 """The widest vector a session may be made of: 16 KiB a concept."""
 
 TEMPLATE_CONTENT: Final = "content"

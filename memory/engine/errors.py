@@ -100,16 +100,28 @@ class SessionNotFound(LamboError):
     code = "session_not_found"
 
 
-class ReceiptNotFound(LamboError):
-    """No receipt is kept under that key for that agent."""
-
-    code = "receipt_not_found"
-
-
 class SessionExists(LamboError):
     """A session of that name exists already."""
 
     code = "session_exists"
+
+
+class NotRemoved(LamboError):
+    """The concept to bring back is not gone."""
+
+    code = "not_removed"
+
+
+class KeyTaken(LamboError):
+    """Another concept has the key of the one to bring back; `holder` is its id."""
+
+    code = "key_taken"
+
+
+class TextPurged(LamboError):
+    """The concept was purged: nothing of it is kept."""
+
+    code = "text_purged"
 
 
 class ReservationConflict(LamboError):
@@ -185,6 +197,12 @@ class EmbeddingMismatch(LamboError):
     """The session's vectors are of another embedder; it is read by words and takes no writes."""
 
     code = "embedding_mismatch"
+
+
+class NoEmbedder(LamboError):
+    """The server runs without an embedder, so it has no vectors to give."""
+
+    code = "no_embedder"
 
 
 class StoreUnavailable(LamboError):

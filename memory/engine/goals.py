@@ -11,11 +11,17 @@ from typing import Any
 
 from memory.engine.draft import Plan
 from memory.engine.graph import Graph
-from memory.engine.mutations import ApplyTransition, Mutation, PutSynonym, SetRootGoal
+from memory.engine.mutations import (
+    ApplyTransition,
+    Mutation,
+    PutAudit,
+    PutSynonym,
+    SetRootGoal,
+)
 from memory.engine.ports import IdSource
 from memory.engine.requests import RootGoalRequest, SynonymRequest
 from memory.engine.times import Micros
-from memory.engine.types import Json, NodeId, Status, Transition
+from memory.engine.types import AuditEntry, AuditKind, Json, NodeId, Status, Transition
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +91,14 @@ def goal_texts(root_goal: Json) -> tuple[str, ...]:
 
 def goal_rows(graph: Graph, root_goal: Json) -> list[int]:
     """Rows of the concepts whose content or key is a goal text exactly, by id."""
-    texts = set(goal_texts(root_goal))
-    if not texts:
-        return []
-    rows = [
-        row
-        for row in graph.concept_rows()
-        if graph.content_at(row) in texts or graph.key_at(row) in texts
-    ]
-    return sorted(rows, key=graph.id_at)
+    found: set[int] = set()
+    for text in goal_texts(root_goal):
+        found.update(graph.rows_with_content(text))
+        found.update(graph.observation_rows(text))
+        keyed = graph.find_by_key(text)
+        if keyed is not None:
+            found.add(keyed)
+    return sorted(found, key=graph.id_at)
 
 
 def plan_root_goal(
@@ -128,12 +133,41 @@ def plan_root_goal(
                 )
             )
         )
+    mutations.append(
+        PutAudit(
+            AuditEntry(
+                id=ids.next_ordered_id(now),
+                kind=AuditKind.ROOT_GOAL,
+                node_id=None,
+                from_status=None,
+                to_status=None,
+                occurred_at=now,
+                actor=actor,
+                detail={"promoted": promoted},
+                texts={"before": graph.root_goal, "after": goal},
+            )
+        )
+    )
     return Plan(tuple(mutations), RootGoalResult(request.goals, tuple(promoted), changed=True))
 
 
-def plan_synonym(graph: Graph, request: SynonymRequest) -> Plan[SynonymResult]:
+def plan_synonym(
+    graph: Graph, request: SynonymRequest, *, actor: str, now: Micros, ids: IdSource
+) -> Plan[SynonymResult]:
     """Map one spelling to another; a map that stands plans nothing."""
     source, target = request.source.strip(), request.target.strip()
-    changed = graph.synonyms.get(source) != target
-    mutations = (PutSynonym(source, target),) if changed else ()
-    return Plan(mutations, SynonymResult(source, target, changed))
+    before = graph.synonyms.get(source)
+    if before == target:
+        return Plan((), SynonymResult(source, target, changed=False))
+    entry = AuditEntry(
+        id=ids.next_ordered_id(now),
+        kind=AuditKind.SYNONYM,
+        node_id=None,
+        from_status=None,
+        to_status=None,
+        occurred_at=now,
+        actor=actor,
+        texts={"source": source, "before": before, "after": target},
+    )
+    mutations = (PutSynonym(source, target), PutAudit(entry))
+    return Plan(mutations, SynonymResult(source, target, changed=True))

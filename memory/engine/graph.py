@@ -21,29 +21,42 @@ from typing import Final
 
 import numpy as np
 
+from memory.engine.changes import ChangeLog
 from memory.engine.concept_table import ConceptTable, time_cell
-from memory.engine.edge_table import EdgeTable, pack_key
+from memory.engine.content_order import fold
+from memory.engine.deferred_index import DeferredIndex
+from memory.engine.edge_table import EdgeTable, pack_key, take_off
 from memory.engine.embedding import EmbeddingContract, vector_from
 from memory.engine.errors import InvalidSnapshot
+from memory.engine.interaction_chain import InteractionChain
 from memory.engine.inverted_index import InvertedIndex
 from memory.engine.mutations import (
     ApplyTransition,
     DeleteConcept,
     DeleteEdge,
     DeleteReservation,
+    DeleteSynonym,
     Mutation,
+    PurgeText,
+    PutAccess,
+    PutAudit,
     PutConcept,
+    PutCycleState,
     PutEdge,
     PutInteraction,
     PutReservation,
     PutSynonym,
     PutVector,
     SetRootGoal,
+    SwitchContract,
 )
 from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES, EDGES, LEGAL_TRANSITIONS, STATUS_CODE
-from memory.engine.text import index_tokens
+from memory.engine.standing import STANDING_KINDS, StandingEntries
+from memory.engine.text import index_tokens, parts_of
 from memory.engine.times import Micros
+from memory.engine.traces import holds, needles_of
 from memory.engine.types import (
+    AuditEntry,
     Concept,
     ConceptType,
     Edge,
@@ -56,27 +69,12 @@ from memory.engine.types import (
     Transition,
 )
 from memory.engine.vector_table import VectorTable
+from memory.engine.vectors_beside import VectorsBeside
 
 _DERIVES: Final = EDGE_TYPE_CODE[EdgeType.DERIVES]
 _TEMPORAL: Final = EDGE_TYPE_CODE[EdgeType.TEMPORAL]
 _DEPENDENCY: Final = EDGE_TYPE_CODE[EdgeType.DEPENDENCY]
 _HIERARCHICAL: Final = EDGE_TYPE_CODE[EdgeType.HIERARCHICAL]
-
-
-class InteractionChain:
-    """The interactions in chain order, which is row order; append-only."""
-
-    def __init__(self) -> None:
-        self.records: list[Interaction] = []
-        self.row_by_id: dict[NodeId, int] = {}
-        self.edges: list[list[int]] = []  # edge rows: Derives out, Temporal both ways
-        self.originated: list[list[int]] = []  # rows of the concepts first written here
-
-    def append(self, interaction: Interaction) -> None:
-        self.row_by_id[interaction.id] = len(self.records)
-        self.records.append(interaction)
-        self.edges.append([])
-        self.originated.append([])
 
 
 class Graph:
@@ -95,17 +93,21 @@ class Graph:
         self.contract = contract
         self.match_strategy = match_strategy
         self.vectors = None if contract is None else VectorTable(contract.dim)
-        """Vectors of `contract` alone; None in a session that was made without an embedder."""
+        """Vectors of `contract` alone; None in a session that has none."""
+        self.beside = VectorsBeside()
+        """Vectors of contracts that the session may switch to; no snapshot holds them."""
         self.closed_at: Micros | None = None
         self.root_goal: Json = None
         self.epoch = 0
-        self.index = InvertedIndex()
+        self.index = DeferredIndex(InvertedIndex(parts_of))
         self.chain = InteractionChain()
         self.concepts = ConceptTable()
         self.edges = EdgeTable()
         self.synonyms: dict[str, str] = {}
         self.reservation_by_node: dict[NodeId, Reservation] = {}
         self.transitions: dict[NodeId, Transition] = {}  # by event id, in order of application
+        self.standing = StandingEntries()
+        self.change_log: ChangeLog | None = None  # set by who keeps a view; None notes nothing
 
     # -- reading: counts and nodes ----------------------------------------------------------------
 
@@ -216,9 +218,13 @@ class Graph:
 
     def find_by_content(self, content: str) -> int | None:
         """Row of the concept with exactly that content; the smallest id if there are several."""
-        found = [row for row, text in enumerate(self.concepts.contents) if text == content]
-        live = [row for row in found if self.concepts.live[row]]
-        return min(live, key=self.concepts.ids.__getitem__, default=None)
+        found = self.rows_with_content(content)
+        return min(found, key=self.concepts.ids.__getitem__, default=None)
+
+    def rows_with_content(self, content: str) -> list[int]:
+        """Rows of the concepts with exactly that content, in no order."""
+        alike = self.concepts.order.rows_of(fold(content))
+        return [row for row in alike if self.concepts.contents[row] == content]
 
     # -- reading: edges ---------------------------------------------------------------------------
 
@@ -319,6 +325,10 @@ class Graph:
         """How many concepts rest on this one: the kept count of `dependents`."""
         return int(self.concepts["dependents"][row])
 
+    def is_shielded(self, row: int) -> bool:
+        """Whether a concept was restored so short a while ago that no sweep may collect it."""
+        return self.standing.is_shielded(self.id_at(row), int(self.concepts["gc_survived"][row]))
+
     def reservation(self, node_id: NodeId) -> Reservation | None:
         """The soft lock on a node, live or expired."""
         return self.reservation_by_node.get(node_id)
@@ -342,7 +352,7 @@ class Graph:
         return [] if row is None else [self._edge_at(edge) for edge in self.chain.edges[row]]
 
     def _incident_rows(self, row: int) -> list[int]:
-        """Edge rows of a concept, newest first: `_drop` takes those off the lists for nothing."""
+        """Edge rows of a concept, newest first: those are the cheapest to `take_off` a list."""
         # A self-edge stands in both lists; dict keeps one, in order.
         rows = self.concepts.leaving[row] + self.concepts.arriving[row]
         return list(dict.fromkeys(reversed(rows)))
@@ -378,6 +388,8 @@ class Graph:
                 self._apply_transition(transition)
             case PutVector(concept_id, contract, vector):
                 self._put_vector(concept_id, contract, vector)
+            case SwitchContract(contract):
+                self._switch_contract(contract)
             case SetRootGoal(root_goal):
                 self.root_goal = root_goal
             case PutSynonym(source_key, canonical_key):
@@ -388,6 +400,18 @@ class Graph:
                 self.reservation_by_node[reservation.node_id] = reservation
             case DeleteReservation(node_id):
                 self.reservation_by_node.pop(node_id, None)
+            case DeleteSynonym(source_key):
+                self.synonyms.pop(source_key, None)
+            case PutAudit(entry):
+                self._put_audit(entry)
+                return  # told of the graph, no change of it
+            case PutAccess(concept_id, access_count, last_accessed):
+                self.concepts.note_access(concept_id, access_count, last_accessed)
+                return
+            case PutCycleState():
+                return
+            case PurgeText(concept_ids, content):
+                self._purge_text(concept_ids, needles_of(content))
         self.epoch += 1
 
     def apply_all(self, mutations: Iterable[Mutation]) -> None:
@@ -422,6 +446,8 @@ class Graph:
         if not is_observation and concept.canonical_key in self.concepts.row_by_key:
             raise InvalidSnapshot(f"two concepts have the key {concept.canonical_key!r}")
         row = self.concepts.insert(concept, origin)
+        if self.change_log is not None:
+            self.change_log.note_concept(row)
         self.chain.originated[origin].append(row)
         self.index.add(row, self.tokens_of(concept.content, concept.canonical_key))
 
@@ -442,20 +468,30 @@ class Graph:
             self._remove_edge(edge_row)
         self.chain.originated[self.concepts["origin"][row]].remove(row)
         self.reservation_by_node.pop(concept_id, None)
+        self.standing.drop(concept_id)
         self.index.remove(row)
         if self.vectors is not None:
             self.vectors.remove(row)
+        self.beside.remove(row)
         self.concepts.remove(row)
+        if self.change_log is not None:
+            self.change_log.note_concept(row)
 
     def _put_vector(self, concept_id: NodeId, contract: str, vector: bytes) -> None:
         row = self.concepts.row_by_id.get(concept_id)
         if row is None:
             raise InvalidSnapshot(f"vector of unknown concept {concept_id}")
         if self.vectors is None or self.contract is None or contract != self.contract.key:
-            raise InvalidSnapshot(f"the vector of concept {concept_id} is of another contract")
+            self.beside.put(row, contract, vector)
+            return
         if len(vector) != 4 * self.vectors.dim:
             raise InvalidSnapshot(f"the vector of concept {concept_id} has another width")
         self.vectors.put(row, vector_from(vector))
+
+    def _switch_contract(self, contract: EmbeddingContract) -> None:
+        if contract != self.contract:
+            self.vectors = self.beside.take(contract)
+            self.contract = contract
 
     def _put_edge(self, edge: Edge) -> None:
         if edge.weight < 0:
@@ -468,10 +504,14 @@ class Graph:
             raise InvalidSnapshot(f"edge {edge.id} belongs to another natural key")
         if row is not None:
             self.edges.update(row, edge)
+            if self.change_log is not None:
+                self.change_log.note_edge(row)
             return
         # Counters first: "is it a new dependent?" asks whether another edge joins the pair already.
         self._count_edge(EDGE_TYPE_CODE[edge.edge_type], *ends, +1)
         row = self.edges.insert(edge, *ends)
+        if self.change_log is not None:
+            self.change_log.note_edge(row)
         leaving, arriving = self.adjacency(edge.edge_type)
         leaving[ends[0]].append(row)
         arriving[ends[1]].append(row)
@@ -492,9 +532,14 @@ class Graph:
     def _remove_edge(self, row: int) -> None:
         edge_type, (source, target) = self.edges.type_at(row), self.edges.ends_at(row)
         leaving, arriving = self.adjacency(edge_type)
-        _drop(leaving[source], row)
-        _drop(arriving[target], row)
+        take_off(leaving[source], row)
+        take_off(arriving[target], row)
         self.edges.remove(row)
+        if self.change_log is not None:
+            rule = EDGES[edge_type]
+            self.change_log.note_loss(
+                None if rule.from_interaction else source, None if rule.to_interaction else target
+            )
         self._count_edge(EDGE_TYPE_CODE[edge_type], source, target, -1)
 
     def _count_edge(self, code: int, source: int, target: int, step: int) -> None:
@@ -541,10 +586,14 @@ class Graph:
             cells["last_demotion_time"][row] = time_cell(transition.last_demotion_time)
         self.transitions[transition.id] = transition
 
+    def _put_audit(self, entry: AuditEntry) -> None:
+        if entry.kind in STANDING_KINDS:
+            if entry.node_id not in self.concepts.row_by_id:
+                raise InvalidSnapshot(f"audit row {entry.id} names no concept")
+            self.standing.keep(entry)
 
-def _drop(edge_rows: list[int], row: int) -> None:
-    """Take a row out of an adjacency list; the last one costs nothing, whatever the length."""
-    if edge_rows[-1] == row:
-        edge_rows.pop()
-    else:
-        edge_rows.remove(row)
+    def _purge_text(self, concept_ids: tuple[NodeId, ...], needles: tuple[str, ...]) -> None:
+        self.standing.purge(concept_ids, needles)
+        for name, transition in self.transitions.items():
+            if holds(transition.reason, needles):
+                self.transitions[name] = transition._replace(reason=None)

@@ -11,7 +11,8 @@ the synchronous step, which brings those results up to date before it believes t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,7 +26,8 @@ from memory.engine.embedding import (
     calibration_of,
 )
 from memory.engine.graph import Graph
-from memory.engine.lexical_veto import find_veto
+from memory.engine.lexical_reading import Reading, read
+from memory.engine.lexical_veto import VetoReason, find_veto
 from memory.engine.supersession import REPLACING_VETOES, is_new_version
 from memory.engine.text import canonical_key
 from memory.engine.times import Micros
@@ -34,6 +36,15 @@ from memory.engine.vector_table import Found, VectorTable, VectorView, nearest, 
 
 NEAREST: Final = 8
 """Concepts looked at for each new text; each may cost a reading of both texts."""
+LOOKED_FOR: Final = 4 * NEAREST
+"""Concepts kept of a look-up: while some of them change, the rest still holds the nearest."""
+CHANGES_IN_STEP: Final = 128
+"""Changes of the vectors that the synchronous step brings in; with more, it is looked up again."""
+READ_IN_STEP_CHARS: Final = 16_384
+"""Characters of the pairs of texts that the synchronous step reads: some five milliseconds."""
+NEAREST_TO_QUERY: Final = 100
+"""Concepts looked up for a question, however short the answer: agreement with what words find shows
+far down the list."""
 QUERY_FLOOR: Final = 0.0
 """A concept that points away from a question is no answer to it."""
 REPLACEMENTS: Final = 3
@@ -43,6 +54,13 @@ ELIGIBLE: Final = frozenset([ConceptType.LOGIC, ConceptType.CONSTRAINT, ConceptT
 """Types that claim something, so that a later claim may take their place."""
 
 _SETTLING: Final = (EdgeType.CONTRADICTS, EdgeType.DEPENDENCY)
+
+
+class Verdict(NamedTuple):
+    """What a reading of two texts says about joining them."""
+
+    veto: VetoReason | None
+    is_new_version: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +73,8 @@ class Meanings:
     table: VectorTable | None = None
     """The table that was looked up, and its version then; another table is searched afresh."""
     version: int = 0
+    verdicts: Mapping[tuple[str, str], Verdict] = field(default_factory=dict)
+    """By new text and the text it is near to; a pair that is missing is read when it is met."""
 
     @property
     def recent_score(self) -> float:
@@ -106,8 +126,62 @@ def look_up(
     if wanted:
         queries = np.stack([vectors[text] for text in wanted])
         floor = calibration_of(contract).merge_threshold
-        found = dict(zip(wanted, nearest(view, queries, NEAREST, floor=floor), strict=True))
+        found = dict(zip(wanted, nearest(view, queries, LOOKED_FOR, floor=floor), strict=True))
     return Meanings(contract, vectors, found, table, view.version)
+
+
+def is_behind(graph: Graph, meanings: Meanings) -> bool:
+    """Whether so much has changed since the look-up that the step should not have to catch up."""
+    table = graph.vectors
+    if table is None or not meanings.found or meanings.contract != graph.contract:
+        return False
+    if meanings.table is not table:
+        return True
+    changed = table.changed_since(meanings.version)
+    if changed is None or len(changed) > CHANGES_IN_STEP:
+        return True
+    return any(
+        table.needs_search(found, meanings.version, NEAREST) for found in meanings.found.values()
+    )
+
+
+def look_again(meanings: Meanings, table: VectorTable, view: VectorView) -> Meanings:
+    """The same look-up in a newer view."""
+    wanted = dict.fromkeys(meanings.found)
+    again = look_up(meanings.contract, table, view, meanings.vectors, matched_by_meaning=wanted)
+    return replace(again, verdicts=meanings.verdicts)
+
+
+def unread_pairs(graph: Graph, meanings: Meanings) -> list[tuple[str, str]]:
+    """The pairs of texts the step would read now: empty when reading them takes no time."""
+    floor = calibration_of(meanings.contract).merge_threshold
+    pairs = [
+        pair
+        for text in meanings.found
+        for row, _ in _current_hits(graph, meanings, text, k=NEAREST, floor=floor)
+        if (pair := (text, graph.content_at(row))) not in meanings.verdicts
+    ]
+    chars = sum(len(left) + len(right) for left, right in pairs)
+    return pairs if chars > READ_IN_STEP_CHARS else []
+
+
+def read_pairs(meanings: Meanings, pairs: Collection[tuple[str, str]]) -> Meanings:
+    """The meanings with a verdict for each pair; pure Python for long, on any thread."""
+    readings = {text: read(text) for text in {text for pair in pairs for text in pair}}
+    verdicts = {
+        (left, right): _judge(left, right, readings[left], readings[right]) for left, right in pairs
+    }
+    return replace(meanings, verdicts={**meanings.verdicts, **verdicts})
+
+
+def _judge(
+    left: str, right: str, ours: Reading | None = None, theirs: Reading | None = None
+) -> Verdict:
+    veto = find_veto(left, right, ours=ours, theirs=theirs)
+    if veto is None:
+        return Verdict(None)
+    is_new = veto.reason in REPLACING_VETOES and is_new_version(left, right)
+    return Verdict(veto.reason, is_new)
 
 
 def look_up_query(
@@ -120,15 +194,19 @@ def look_up_query(
     top_k: int,
 ) -> Meanings:
     """What a question is near to; for `nearest_to_query`."""
-    (found,) = nearest(view, vector[np.newaxis], top_k, floor=QUERY_FLOOR)
+    limit = max(top_k, NEAREST_TO_QUERY)
+    (found,) = nearest(view, vector[np.newaxis], limit, floor=QUERY_FLOOR)
     return Meanings(contract, {query: vector}, {query: found}, table, view.version)
 
 
 def nearest_to_query(
-    graph: Graph, meanings: Meanings, query: str, *, top_k: int
+    graph: Graph, meanings: Meanings, query: str, *, limit: int
 ) -> list[tuple[int, float]]:
-    """(row, cosine) of the concepts nearest to a question, best first, then by id."""
-    return _current_hits(graph, meanings, query, k=top_k, floor=QUERY_FLOOR)
+    """(row, cosine) of the concepts nearest to a question, best first, then by id.
+
+    At most `limit`, which is no more than `look_up_query` looked for.
+    """
+    return _current_hits(graph, meanings, query, k=limit, floor=QUERY_FLOOR)
 
 
 def new_texts(graph: Graph, texts: Iterable[str]) -> list[str]:
@@ -151,7 +229,7 @@ def link_by_meaning(
     threshold = calibration_of(meanings.contract).merge_threshold
     for text, node in created.items():
         hits = _current_hits(graph, meanings, text, k=NEAREST, floor=threshold)
-        merged = _link_alike(draft, graph, text, node, hits)
+        merged = _link_alike(draft, graph, text, node, hits, meanings.verdicts)
         outcome.merged += merged
         outcome.replacements += _replacements(draft, graph, node, hits, merged, call)
     return outcome
@@ -172,7 +250,12 @@ def _current_hits(
 
 
 def _link_alike(
-    draft: Draft, graph: Graph, text: str, node: NodeId, hits: list[tuple[int, float]]
+    draft: Draft,
+    graph: Graph,
+    text: str,
+    node: NodeId,
+    hits: list[tuple[int, float]],
+    verdicts: Mapping[tuple[str, str], Verdict],
 ) -> list[NodeId]:
     """Semantic edges to the best hit that nothing speaks against, and to all tied with it.
 
@@ -182,10 +265,11 @@ def _link_alike(
     best: float | None = None
     for row, cosine in hits:
         hit = graph.id_at(row)
-        veto = find_veto(text, graph.content_at(row))
-        if veto is not None:
-            if veto.reason in REPLACING_VETOES:
-                _suspect(draft, graph, text, node, row, cosine)
+        content = graph.content_at(row)
+        verdict = verdicts.get((text, content)) or _judge(text, content)
+        if verdict.veto is not None:
+            if verdict.is_new_version:
+                _suspect(draft, graph, node, row, cosine)
             continue
         if (best is not None and cosine != best) or _contradicts(draft, node, hit):
             continue
@@ -200,10 +284,10 @@ def _contradicts(draft: Draft, node: NodeId, hit: NodeId) -> bool:
     return draft.has_edge(node, hit, EdgeType.CONTRADICTS)
 
 
-def _suspect(draft: Draft, graph: Graph, text: str, node: NodeId, row: int, cosine: float) -> None:
+def _suspect(draft: Draft, graph: Graph, node: NodeId, row: int, cosine: float) -> None:
     """Note that one of the two seems to take the other's place, the later that of the earlier."""
     hit = graph.id_at(row)
-    if not _may_replace(draft, graph, node, row) or not is_new_version(text, graph.content_at(row)):
+    if not _may_replace(draft, graph, node, row):
         return
     ours, theirs = draft.claimed_at, _claimed_at(graph, row)
     if ours != theirs:
@@ -219,7 +303,7 @@ def _replacements(
     merged: list[NodeId],
     call: set[NodeId],
 ) -> list[ReplacementCandidate]:
-    offered = [
+    offered = (
         ReplacementCandidate(
             new=node,
             id=graph.id_at(row),
@@ -230,8 +314,8 @@ def _replacements(
         )
         for row, cosine in hits
         if graph.id_at(row) not in call and _may_replace(draft, graph, node, row)
-    ]
-    return offered[:REPLACEMENTS]
+    )
+    return list(islice(offered, REPLACEMENTS))
 
 
 def _may_replace(draft: Draft, graph: Graph, node: NodeId, row: int) -> bool:

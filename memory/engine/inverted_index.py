@@ -1,8 +1,9 @@
 """The keyword index of one session: which concepts hold which stems, ranked by BM25.
 
 Owns the postings, the document lengths and the live document frequencies. Knows nothing of text:
-tokens come ready-made, are compared byte for byte and have no syntax. Refuses a row it holds
-already, or does not hold, as an error of the caller.
+tokens come ready-made, are compared byte for byte and have no syntax; which words stand inside a
+token is told by a function. Refuses a row it holds already, or does not hold, as an error of the
+caller.
 
 Invariant: a change is visible to the next search, and scores depend only on the documents now held,
 never on the order or history of their arrival, to the last bit. No locks: the session that owns the
@@ -17,7 +18,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,10 @@ _TOKENS_PER_SLICE: Final = 20_000
 # A posting is one number: its slot above these bits, the count in them.
 _COUNT_BITS: Final = 32
 _COUNT_MASK: Final = (1 << _COUNT_BITS) - 1
+
+
+_Postings: TypeAlias = tuple[int, NDArray[np.int64], NDArray[np.float64]]
+"""(live document frequency, slots, each once, counts aligned with them)."""
 
 
 class _Columns:
@@ -75,7 +80,11 @@ class InvertedIndex:
     of its former document. A document without tokens counts, with length zero, but is never found.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parts_of: Callable[[str], Sequence[str]] = lambda token: ()) -> None:
+        """`parts_of` names the words inside a token; asked once for each distinct token."""
+        self._parts_of = parts_of
+        self._holders: dict[str, list[str]] = {}
+        """The terms that hold a word as a part, for `search` with parts."""
         self._reset()
 
     def _reset(self) -> None:
@@ -101,6 +110,11 @@ class InvertedIndex:
     def average_length(self) -> float:
         """Mean number of tokens of a document; 0.0 when the index is empty."""
         return self._total_length / len(self._slot_of) if self._slot_of else 0.0
+
+    @property
+    def token_count(self) -> int:
+        """Tokens of all documents together, repeats included."""
+        return self._total_length
 
     # -- changes -------------------------------------------------------------------------------
 
@@ -173,6 +187,7 @@ class InvertedIndex:
         for term in dict.fromkeys(tokens):
             if term not in self._term_ids:
                 self._term_ids[term] = len(self._term_ids)
+                self._note_parts(term)
         return np.fromiter(map(self._term_ids.__getitem__, tokens), np.int64, count=len(tokens))
 
     def _check_new_row(self, row: int) -> None:
@@ -185,7 +200,13 @@ class InvertedIndex:
         if term_id == len(self._frequencies):
             self._frequencies.append(0)
             self._postings.append(array("q"))
+            self._note_parts(term)
         return term_id
+
+    def _note_parts(self, term: str) -> None:
+        for part in self._parts_of(term):
+            if part != term:
+                self._holders.setdefault(part, []).append(term)
 
     # -- compaction ----------------------------------------------------------------------------
 
@@ -226,6 +247,8 @@ class InvertedIndex:
         used = np.flatnonzero(frequencies)
         terms = (np.cumsum(frequencies > 0) - 1)[terms]
         self._term_ids = {names[old]: new for new, old in enumerate(used.tolist())}
+        if len(used) < len(names):
+            self._forget_parts()
         self._frequencies = frequencies[used].tolist()
 
         # A stable sort keeps slots ascending inside each term.
@@ -244,19 +267,33 @@ class InvertedIndex:
         self._slot_of = {row: slot for slot, row in enumerate(rows.tolist())}
         self._total_length = int(lengths.sum())
 
+    def _forget_parts(self) -> None:
+        """Drop the terms that no document holds any more."""
+        held = {
+            part: [term for term in holders if term in self._term_ids]
+            for part, holders in self._holders.items()
+        }
+        self._holders = {part: holders for part, holders in held.items() if holders}
+
     # -- search --------------------------------------------------------------------------------
 
     def search(
-        self, tokens: Sequence[str], limit: int, *, tie_key: Callable[[int], str]
+        self,
+        tokens: Sequence[str],
+        limit: int,
+        *,
+        tie_key: Callable[[int], str],
+        with_parts: bool = False,
     ) -> list[tuple[int, float]]:
         """The best `limit` documents that hold any of `tokens`, as (row, score), best first.
 
         The score is BM25 (Robertson & Zaragoza 2009) with the idf that is never negative,
         ln(1 + (n - df + 0.5) / (df + 0.5)): above 0, without upper bound, comparable only within
         one query. Repeats in `tokens` count once. Equal scores order by `tie_key(row)`, ascending,
-        also where the limit cuts through them.
+        also where the limit cuts through them. `with_parts` also counts a token where it stands
+        inside a longer one; the length of a document stays its number of whole tokens.
         """
-        scores = self._scores(tokens)
+        scores = self._scores(tokens, with_parts=with_parts)
         slots = np.flatnonzero(scores)
         if limit < 1 or not slots.size:
             return []
@@ -278,27 +315,46 @@ class InvertedIndex:
         hits = zip(self._slots.column(0)[slots].tolist(), scores.tolist(), strict=True)
         return sorted(hits, key=lambda hit: (-hit[1], tie_key(hit[0])))
 
-    def _scores(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+    def _scores(self, tokens: Sequence[str], *, with_parts: bool) -> NDArray[np.float64]:
         """BM25 by slot; zero where no token occurs and where the document is gone."""
         rows, lengths = self._slots.column(0), self._slots.column(1)
         scores = np.zeros(self._slots.size, dtype=np.float64)
         # Sorted: floating point addition depends on its order, and the same question must not.
         for term in sorted(set(tokens)):
-            term_id = self._term_ids.get(term)
-            if term_id is None or not self._frequencies[term_id]:
+            holders = self._holders.get(term) if with_parts else None
+            found = self._of_holders(term, holders) if holders else self._of_term(term)
+            if found is None:
                 continue
-            df = self._frequencies[term_id]
+            df, slots, counts = found
             idf = math.log(1.0 + (len(self) - df + 0.5) / (df + 0.5))
-            # A view, gone before the next change: an array that is looked at cannot grow.
-            postings = np.frombuffer(self._postings[term_id], dtype=np.int64)
-            slots = postings >> _COUNT_BITS
-            counts = (postings & _COUNT_MASK).astype(np.float64)
             relative = lengths[slots] / self.average_length
             damping = K1 * (1.0 - B + B * relative)
             scores[slots] += idf * ((K1 + 1.0) * counts / (counts + damping))
         if self._dead_slots():
             scores[rows == _DEAD] = 0.0
         return scores
+
+    def _of_term(self, term: str) -> _Postings | None:
+        """Where a term occurs as it stands; None when no live document holds it."""
+        term_id = self._term_ids.get(term)
+        if term_id is None or not self._frequencies[term_id]:
+            return None
+        # A view, gone before the next change: an array that is looked at cannot grow.
+        postings = np.frombuffer(self._postings[term_id], dtype=np.int64)
+        counts = (postings & _COUNT_MASK).astype(np.float64)
+        return self._frequencies[term_id], postings >> _COUNT_BITS, counts
+
+    def _of_holders(self, term: str, holders: Sequence[str]) -> _Postings | None:
+        """Where a term occurs, alone or inside one of `holders`, as if it were the same word."""
+        term_ids = [self._term_ids.get(one) for one in (term, *holders)]
+        joined = b"".join(self._postings[term_id] for term_id in term_ids if term_id is not None)
+        postings = np.frombuffer(joined, dtype=np.int64)
+        slots, places = np.unique(postings >> _COUNT_BITS, return_inverse=True)
+        counts = np.bincount(places, weights=(postings & _COUNT_MASK), minlength=slots.size).astype(
+            np.float64
+        )
+        df = int(np.count_nonzero(self._slots.column(0)[slots] != _DEAD))
+        return (df, slots, counts) if df else None
 
 
 def _slices(documents: Sequence[Sequence[str]]) -> Iterator[Sequence[Sequence[str]]]:

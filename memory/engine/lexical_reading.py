@@ -222,6 +222,11 @@ def _read_chunk(written: str) -> Chunk:
 _cached_chunk = lru_cache(maxsize=32_768)(_read_chunk)
 
 
+def forget_chunks() -> None:
+    """Empty what is remembered of words, after some were purged."""
+    _cached_chunk.cache_clear()
+
+
 def _read_numeric(bare: str) -> Chunk:
     """A chunk that holds a digit: a number, a version, a date, or an identifier."""
     folded = bare.casefold()

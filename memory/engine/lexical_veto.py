@@ -46,11 +46,17 @@ class Veto:
     right: tuple[str, ...]
 
 
-def find_veto(left: str, right: str) -> Veto | None:
-    """The first reason against joining the two texts, or None. About 30 microseconds a pair."""
+def find_veto(
+    left: str, right: str, *, ours: Reading | None = None, theirs: Reading | None = None
+) -> Veto | None:
+    """The first reason against joining the two texts, or None. About 30 microseconds a pair.
+
+    `ours` and `theirs` are what `read` makes of them, where that is known.
+    """
     if left == right:
         return None
-    ours, theirs = read(left), read(right)
+    ours = read(left) if ours is None else ours
+    theirs = read(right) if theirs is None else theirs
     if not ours.chunks or not theirs.chunks:
         # Pictures and signs: no words to ask, and many models take them for one another.
         return Veto(VetoReason.SUBSTITUTION, (left.strip(),), (right.strip(),))

@@ -12,6 +12,9 @@ LIMIT_ACTION_TARGETS = 64
 LIMIT_DEMOTE_SENTENCES = 1_024
 LIMIT_GOAL_TEXTS = 64
 
+VECTOR_NUMBERS = 4_096
+"""The widest vector there is: 16 KiB a concept."""
+
 TOP_K_MIN, TOP_K_MAX = 1, 100
 MAX_TOKENS_MIN, MAX_TOKENS_MAX = 1, 100_000
 DEPTH_MIN, DEPTH_MAX = 0, 5
@@ -44,10 +47,33 @@ WAITING_GROUPS = 10_000
 """Uncommitted groups of one session over which writes are refused."""
 
 SESSIONS_PER_PAGE = 200
+ACCEPTED_WRITES = 1_000
+ACCEPTED_BYTES = 8 * 1024 * 1024
+"""Accepted writes of one session that wait to be applied, and what they say together; over either,
+no more are accepted."""
+REFUSALS_KEPT = 1_000
+"""Accepted writes of one session that were refused in the end and whose receipts still say so."""
+
+JOB_NAME_BYTES = 64
+JOB_INTERVAL_SECONDS_MAX = 366 * 86_400
+
+ACCESSES_REMEMBERED = 10_000
+"""What of a session was shown to whom since they last wrote, over all agents."""
+ACCESSES_PER_GROUP = 500
+"""Access counts written at once."""
+
+DUE_SESSIONS = 100
+"""Sessions put away that one run of a job opens, those that have waited longest first."""
+
 RECEIPTS_PER_SESSION = 100_000
 RECEIPT_DAYS = 7
 OPEN_SESSIONS = 256
+RESIDENT_BYTES = 2 * 1024**3
+"""What the open sessions may take up together before idle ones are put away."""
 
 SHOWN_CHARACTERS = 200
 """Of a content shown only in passing: a neighbour, a hit the token budget left out."""
 SAINTS_SHOWN = 200
+DISAPPEARANCES_PER_PAGE = 100
+REMOVALS_FOUND = 100
+"""Removals that one name may mean: of one concept, or of one content."""

@@ -10,8 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.times import Micros
 from memory.engine.types import (
+    AuditEntry,
+    ChainLink,
     Concept,
     Edge,
     Interaction,
@@ -53,20 +56,36 @@ class DeleteEdge(NamedTuple):
 
 
 class ApplyTransition(NamedTuple):
-    """Move a concept's status and keep the audit row; a known event id is a no-op."""
+    """Move a concept's status and keep the audit row; a known event id is a no-op.
+
+    `detail` is the evidence that decided it, as JSON of ids and numbers; of a session only the
+    audit row keeps it. `link` is the row's place in the hash chain, where there is one.
+    """
 
     transition: Transition
+    detail: Json = None
+    link: ChainLink | None = None
 
 
 class PutVector(NamedTuple):
     """Set a concept's vector under a contract (`EmbeddingContract.key`); see `vector_bytes`.
 
-    It goes with its concept when that is deleted.
+    It goes with its concept when that is deleted. One of another contract than the session's stands
+    beside the session's own and is not searched, until the session switches to that contract.
     """
 
     concept_id: NodeId
     contract: str
     vector: bytes
+
+
+class SwitchContract(NamedTuple):
+    """Give the session another embedding contract: the vectors put under it are now its own.
+
+    Those of every other contract count for nothing from here on.
+    """
+
+    contract: EmbeddingContract
 
 
 class SetRootGoal(NamedTuple):
@@ -82,6 +101,12 @@ class PutSynonym(NamedTuple):
     canonical_key: str
 
 
+class DeleteSynonym(NamedTuple):
+    """Read a spelling as itself again. A missing one is a no-op."""
+
+    source_key: str
+
+
 class PutReservation(NamedTuple):
     """Take or extend a soft lock."""
 
@@ -94,6 +119,48 @@ class DeleteReservation(NamedTuple):
     node_id: NodeId
 
 
+class PutAudit(NamedTuple):
+    """Keep an audit row; a known id is a no-op. `link` is as of `ApplyTransition`."""
+
+    entry: AuditEntry
+    link: ChainLink | None = None
+
+
+class PutCycleState(NamedTuple):
+    """Keep what the background cycles of a session go on from; no change of the graph.
+
+    `evaluate_at` and `collect_at` tell when the session wants its next evaluation and its next
+    sweep if nobody writes to it, None for never.
+    """
+
+    state: Json
+    evaluate_at: Micros | None
+    collect_at: Micros | None
+
+
+class PutAccess(NamedTuple):
+    """Note that a concept was shown to somebody; no change of the graph. A missing one is a no-op.
+
+    `access_count` and `last_accessed` are those after it.
+    """
+
+    concept_id: NodeId
+    access_count: int
+    last_accessed: Micros
+
+
+class PurgeText(NamedTuple):
+    """Blank a text wherever it is stored beside concepts, prompts, synonyms and the root goal.
+
+    What those hold of it goes by mutations of their own. Here: receipts, dead letters, rows set
+    aside, and the texts of audit rows; `concept_ids` are the concepts that bore the text. It stands
+    last in its group, and blanks what the groups up to here have written.
+    """
+
+    concept_ids: tuple[NodeId, ...]
+    content: str
+
+
 Mutation: TypeAlias = (
     PutInteraction
     | PutConcept
@@ -102,10 +169,16 @@ Mutation: TypeAlias = (
     | DeleteEdge
     | ApplyTransition
     | PutVector
+    | SwitchContract
     | SetRootGoal
     | PutSynonym
     | PutReservation
     | DeleteReservation
+    | DeleteSynonym
+    | PutAudit
+    | PutCycleState
+    | PutAccess
+    | PurgeText
 )
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol
 
+from memory.engine.audit_chain import NO_CHAIN, BlankedRows, StoredChain
 from memory.engine.embedding import EmbeddingContract
-from memory.engine.mutations import Call, Group, Receipt
+from memory.engine.mutations import Call, Group, PurgeText, Receipt
 from memory.engine.times import Micros
-from memory.engine.types import Edge, Interaction, NodeId, Snapshot
+from memory.engine.types import AuditEntry, Edge, Interaction, Json, NodeId, Snapshot
 
 
 class Clock(Protocol):
@@ -118,6 +120,17 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """A concept that was taken out: its audit row, and whether the concept is back.
+
+    Without a `removed` state in the row its text was purged.
+    """
+
+    entry: AuditEntry
+    is_back: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SetAside:
     """A stored row that a load could not use as it stands (a foreign hand), told in a sentence.
 
@@ -145,6 +158,19 @@ class LoadedSession:
     receipt_digests: Mapping[tuple[str, str], str]
     set_aside: tuple[SetAside, ...] = ()
     """Rows that could not be used; still where they were, until `put_aside` moves them."""
+    contracts: tuple[str, ...] = ()
+    """Keys of all contracts under which vectors are stored, sorted; the session's own or not."""
+    cycle_state: Json = None
+    """What the background cycles go on from; None in a session that has had none."""
+    chain: StoredChain = NO_CHAIN
+    """What the next audit row is linked to; of the name, whichever sessions have borne it."""
+
+
+class Due(StrEnum):
+    """What a session that nobody has open may wait for; see `PutCycleState`."""
+
+    EVALUATE = "evaluate"
+    COLLECT = "collect"
 
 
 class GraphStore(Protocol):
@@ -198,6 +224,18 @@ class GraphStore(Protocol):
     def load_session(self, session_id: str) -> LoadedSession | None:
         """Everything of a session, or None if it does not exist."""
 
+    def load_vectors(self, session_id: str, contract_key: str) -> Sequence[tuple[NodeId, bytes]]:
+        """What is stored under one contract, by concept id; also of concepts that are gone."""
+
+    def drop_vectors(
+        self, session_id: str, contract_key: str, *, node_id: str, token: int
+    ) -> Iterator[int]:
+        """Remove what a session we hold keeps under a contract, one transaction a step.
+
+        Each step tells how many went. Raises `StoreRejected`, and removes nothing, when the session
+        is not ours or the contract is its own.
+        """
+
     def put_aside(self, loaded: LoadedSession, *, node_id: str, token: int, at: Micros) -> int:
         """Store what a load made of the rows it could not use, in one transaction.
 
@@ -211,6 +249,9 @@ class GraphStore(Protocol):
     def count_set_aside(self, session_id: str) -> int:
         """How many rows of a session are kept aside."""
 
+    def list_due(self, due: Due, *, at: Micros, limit: int) -> Sequence[str]:
+        """Sessions that want a cycle of a kind by then and that nobody holds, longest due first."""
+
     def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
         """A committed receipt."""
 
@@ -219,6 +260,32 @@ class GraphStore(Protocol):
 
     def put_dead_letter(self, letter: DeadLetter) -> None:
         """Keep a refused call."""
+
+    def list_removals(
+        self, session_id: str, *, before: NodeId | None, limit: int
+    ) -> Sequence[Removal]:
+        """What was taken out of a session, newest first, before an audit id (keyset paging)."""
+
+    def find_removals(self, session_id: str, name: str) -> Sequence[Removal]:
+        """The removals that a name means: an audit id, a concept's id, or its very content.
+
+        Newest first, at most `REMOVALS_FOUND`.
+        """
+
+    def find_traces(self, session_id: str, purge: PurgeText) -> Mapping[str, int]:
+        """How many rows carrying out a purge would blank now, by table."""
+
+    def find_blanked(self, session_id: str, purge: PurgeText) -> BlankedRows:
+        """Which audit rows of the chain carrying out a purge would blank now."""
+
+    def claim_chain_key(self, fingerprint: str) -> str:
+        """Note the chain key's fingerprint if none is noted; the one that is, from now on."""
+
+    def scrub(self) -> bool:
+        """Let go of what was overwritten or deleted, so that no file of the store holds it.
+
+        False when a reader holds on to it for now: to be tried again.
+        """
 
     def count_dead_letters(self, session_id: str) -> int:
         """How many refused calls a session has."""
@@ -230,10 +297,19 @@ class GraphStore(Protocol):
         """One session, or None."""
 
     def delete_session(
-        self, session_id: str, *, node_id: str, token: int
+        self,
+        session_id: str,
+        *,
+        node_id: str,
+        token: int,
+        entry: AuditEntry,
+        chain_key: bytes | None = None,
     ) -> Iterator[Mapping[str, int]]:
         """Remove a session we hold, one transaction a step; each step tells rows by table.
 
+        Its audit rows stay, without texts, and out of sight of a later session of that name; the
+        first step adds `entry` to them, linked under `chain_key`, with the rows to remove by table
+        as `counts` of its detail and their mark as `deleted_at`.
         The first step marks it as gone: from then on nobody sees it and nothing is written to it,
         also if no further step is taken. Raises `StoreRejected` there if it is not ours. Steps that
         are taken after another deletion finished it remove nothing, whoever has the name by then.

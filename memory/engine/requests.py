@@ -8,6 +8,7 @@ nothing but parsing.
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 
@@ -103,23 +104,53 @@ class Caller:
             check_name("idempotency_key", self.key, limits.IDEMPOTENCY_KEY_BYTES)
 
 
+def check_vector_numbers(field: str, vector: tuple[float, ...] | None) -> None:
+    """Refuse what is no list of finite numbers. Its width is the session's to judge."""
+    if vector is None:
+        return
+    check_count(field, len(vector), limits.VECTOR_NUMBERS, least=1)
+    for place, number in enumerate(vector):
+        if type(number) not in (int, float) or not math.isfinite(number):
+            raise InvalidArgument(f"{field}[{place}]", f"{field}[{place}] must be a finite number")
+
+
+def check_vector_model(field: str | None, model: str | None) -> None:
+    """A vector says what made it; `field` is where the first one stands, or None without any."""
+    if model is not None:
+        check_name("vector_model", model, limits.AGENT_ID_BYTES)
+    if field is not None and model is None:
+        raise InvalidArgument(
+            "vector_model", f"vector_model is required with {field}: name the model that made it"
+        )
+    if field is None and model is not None:
+        raise InvalidArgument("vector_model", "vector_model means nothing without a vector")
+
+
 @dataclass(frozen=True, slots=True)
 class ConceptInput:
-    """One concept of a derive, with the existing concepts it cites."""
+    """One concept of a derive, with the existing concepts it cites.
+
+    `vector` is what the caller's own model makes of it, for content that the server's cannot read.
+    """
 
     content: str
     concept_type: ConceptType
     depends_on: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
+    vector: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeriveRequest:
-    """Statements to remember. `parent_of` holds (parent, child) texts."""
+    """Statements to remember. `parent_of` holds (parent, child) texts.
+
+    `vector_model` names the model that made their vectors.
+    """
 
     concepts: tuple[ConceptInput, ...]
     parent_of: tuple[tuple[str, str], ...] = ()
     event_time: Micros | None = None
+    vector_model: str | None = None
 
     def __post_init__(self) -> None:
         check_count("concepts", len(self.concepts), limits.LIMIT_CONCEPTS, least=1)
@@ -131,6 +162,7 @@ class DeriveRequest:
                 field = f"concepts[{place}].concept_type"
                 kinds = ", ".join(ConceptType)
                 raise InvalidArgument(field, f"{field} must be one of {kinds}")
+            check_vector_numbers(f"concepts[{place}].vector", concept.vector)
             for name in ("depends_on", "against"):
                 texts: tuple[str, ...] = getattr(concept, name)
                 citations += len(texts)
@@ -146,6 +178,14 @@ class DeriveRequest:
         for place, (parent, child) in enumerate(self.parent_of):
             _check_pair(f"parent_of[{place}]", parent, child)
         check_event_time(self.event_time)
+        check_vector_model(self.vector_field, self.vector_model)
+
+    @property
+    def vector_field(self) -> str | None:
+        """Where the first vector stands, or None when there is none."""
+        places = (place for place, each in enumerate(self.concepts) if each.vector is not None)
+        first = next(places, None)
+        return None if first is None else f"concepts[{first}].vector"
 
 
 def _check_pair(field: str, parent: str, child: str) -> None:
@@ -187,18 +227,25 @@ class ActionRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """A question, and how much of the answer to show."""
+    """A question, and how much of the answer to show.
+
+    `vector` stands for the query where the question is asked by meaning; `vector_model` made it.
+    """
 
     query: str
     top_k: int = 5
     max_tokens: int = 500
     traversal_depth: int = 2
+    vector: tuple[float, ...] | None = None
+    vector_model: str | None = None
 
     def __post_init__(self) -> None:
         check_text("query", self.query)
         check_range("top_k", self.top_k, limits.TOP_K_MIN, limits.TOP_K_MAX)
         check_range("max_tokens", self.max_tokens, limits.MAX_TOKENS_MIN, limits.MAX_TOKENS_MAX)
         check_range("traversal_depth", self.traversal_depth, limits.DEPTH_MIN, limits.DEPTH_MAX)
+        check_vector_numbers("vector", self.vector)
+        check_vector_model(None if self.vector is None else "vector", self.vector_model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +311,58 @@ class RetractRequest:
 
     concept: str
     dry_run: bool = False
+    reason: str | None = None
 
     def __post_init__(self) -> None:
         check_text("concept", self.concept)
+        _check_reason(self.reason)
+
+
+def _check_reason(reason: str | None) -> None:
+    if reason is not None:
+        check_text("reason", reason)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreRequest:
+    """A concept to bring back: its id, or that of the audit row of its removal."""
+
+    id: str
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        parse_node_id("id", self.id)
+        _check_reason(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmRequest:
+    """A concept (text or id) that a person says is right."""
+
+    concept: str
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        check_text("concept", self.concept)
+        _check_reason(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRequest:
+    """A concept (text or id), live or gone, to erase for good.
+
+    Without `confirm`, its id, it is only reported what would go.
+    """
+
+    concept: str
+    confirm: str | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        check_text("concept", self.concept)
+        if self.confirm is not None:
+            parse_node_id("confirm", self.confirm)
+        _check_reason(self.reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from memory.engine.disappearance import plan_removal
 from memory.engine.draft import Plan, excerpt, find_named
 from memory.engine.errors import ConceptNotFound
 from memory.engine.graph import Graph
-from memory.engine.mutations import DeleteConcept, DeleteEdge, DeleteReservation, Mutation
+from memory.engine.ports import IdSource
 from memory.engine.requests import RetractRequest
-from memory.engine.types import NodeId, Status
+from memory.engine.times import Micros
+from memory.engine.types import AuditKind, NodeId, Status
 
 DEPENDENTS_SHOWN = 20
 
@@ -64,7 +66,9 @@ def find_concept(graph: Graph, text: str) -> int:
     return row
 
 
-def plan_retract(graph: Graph, request: RetractRequest) -> Plan[RetractResult]:
+def plan_retract(
+    graph: Graph, request: RetractRequest, *, actor: str, now: Micros, ids: IdSource
+) -> Plan[RetractResult]:
     """Plan a removal; with `dry_run` the plan has the impact and no mutations."""
     row = find_concept(graph, request.concept)
     concept = graph.concept_at(row)
@@ -82,8 +86,14 @@ def plan_retract(graph: Graph, request: RetractRequest) -> Plan[RetractResult]:
     )
     if request.dry_run:
         return Plan((), result)
-    mutations: list[Mutation] = [DeleteEdge(edge_id) for edge_id in edges]
-    if graph.reservation(concept.id) is not None:
-        mutations.append(DeleteReservation(concept.id))
-    mutations.append(DeleteConcept(concept.id))
+    mutations = plan_removal(
+        graph,
+        row,
+        kind=AuditKind.RETRACT,
+        actor=actor,
+        reason=request.reason,
+        now=now,
+        ids=ids,
+        detail={"blast_radius": result.blast_radius, "edges": len(edges)},
+    )
     return Plan(tuple(mutations), result)

@@ -17,7 +17,7 @@ import numpy as np
 
 from memory.engine.collection import collection_paused
 from memory.engine.columns import Array
-from memory.engine.embedding import vector_bytes, vector_from
+from memory.engine.embedding import EmbeddingContract, vector_bytes, vector_from
 from memory.engine.errors import InvalidSnapshot
 from memory.engine.graph import Graph
 from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES, EDGES
@@ -30,6 +30,7 @@ from memory.engine.types import (
     NodeId,
     Snapshot,
 )
+from memory.engine.vector_table import VectorTable
 
 T = TypeVar("T")
 
@@ -62,6 +63,7 @@ def take_snapshot(graph: Graph) -> Snapshot:
         match_strategy=graph.match_strategy,
         contract=graph.contract,
         vectors=_vectors_by_id(graph),
+        standing=graph.standing.all(),
     )
 
 
@@ -115,6 +117,10 @@ def _load(snapshot: Snapshot) -> Graph:
     graph.transitions.update({transition.id: transition for transition in snapshot.transitions})
     if len(graph.transitions) != len(snapshot.transitions):
         raise InvalidSnapshot("two transitions have the same id")
+    for entry in snapshot.standing:
+        if entry.node_id not in graph.concepts.row_by_id:
+            raise InvalidSnapshot(f"audit row {entry.id} names no concept")
+        graph.standing.keep(entry)
     return graph
 
 
@@ -172,9 +178,20 @@ def _load_vectors(graph: Graph, records: Sequence[tuple[NodeId, bytes]]) -> None
     A vector can be computed again: its concept counts as without one until that is done, and the
     new one takes the place of what was stored.
     """
-    table = graph.vectors
-    if table is None:
-        return
+    if graph.vectors is not None:
+        _fill(graph, graph.vectors, records)
+
+
+def lay_beside(
+    graph: Graph, contract: EmbeddingContract, records: Sequence[tuple[NodeId, bytes]]
+) -> None:
+    """Give a fresh graph what is stored under another contract; as `_load_vectors` does its own."""
+    table = VectorTable(contract.dim)
+    _fill(graph, table, records)
+    graph.beside.lay(contract, table)
+
+
+def _fill(graph: Graph, table: VectorTable, records: Sequence[tuple[NodeId, bytes]]) -> None:
     rows_by_id, size = graph.concepts.row_by_id, 4 * table.dim
     for some in _chunks(records):
         usable = {

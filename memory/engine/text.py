@@ -77,6 +77,7 @@ _SURROGATE: Final = _any_of([(0xD800, 0xDFFF)])
 _REFUSED_CONTROL: Final = _any_of([(0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F)])
 
 _CAMEL_SEAM: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WORD: Final = re.compile(r"[^\W_]+")
 _SEPARATORS: Final = str.maketrans("-_", "  ")
 _NO_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -122,7 +123,13 @@ def has_key(raw: str) -> bool:
 
     The stemmer erases only the shortest words: what it takes off a longer one leaves something.
     """
-    return any(len(word) > _ERASABLE_CHARS or _cached_stem(word) for word in _words(raw))
+    # A long text mostly shows it in its first words; only the whole can show that there is none.
+    head = raw[:_SHORT_TEXT_CHARS].rpartition(" ")[0] if len(raw) > _SHORT_TEXT_CHARS else ""
+    return any(map(_leaves_a_stem, _words(head))) or any(map(_leaves_a_stem, _words(raw)))
+
+
+def _leaves_a_stem(word: str) -> bool:
+    return len(word) > _ERASABLE_CHARS or bool(_cached_stem(word))
 
 
 def index_tokens(content: str) -> list[str]:
@@ -133,6 +140,22 @@ def index_tokens(content: str) -> list[str]:
     """
     # The stemmer erases a token such as ''s; an empty token would index nothing and double a space.
     return [stem for stem in map(_stem_of, _words(content)) if stem]
+
+
+def parts_of(token: str) -> tuple[str, ...]:
+    """The words inside an index token, stemmed; none when the token is one word and no more.
+
+    `schema,` holds `schema` and `handlers/users.rs` holds `handler`, `user` and `rs`: a reader who
+    asks for a word does not know which mark stood beside it.
+    """
+    if token.isalnum():
+        return ()
+    return _cached_parts(token) if len(token) <= _CACHED_TOKEN_CHARS else _parts(token)
+
+
+def _parts(token: str) -> tuple[str, ...]:
+    words = (word for word in _WORD.findall(token) if word not in STOP_WORDS)
+    return tuple(dict.fromkeys(stem for stem in map(_stem_of, words) if stem))
 
 
 def _words(text: str) -> Iterator[str]:
@@ -177,6 +200,15 @@ def _stem(word: str) -> str:
 
 
 _cached_stem = lru_cache(maxsize=32_768)(_stem)
+
+
+def forget_texts() -> None:
+    """Empty what is remembered of texts and words, after some were purged."""
+    for cache in (_short_key, _long_key, _cached_stem):
+        cache.cache_clear()
+
+
+_cached_parts = lru_cache(maxsize=32_768)(_parts)
 
 
 # -- what input is legal -----------------------------------------------------------------------

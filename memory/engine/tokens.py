@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -129,6 +129,16 @@ def opens(record: TokenRecord | None, text: str, now: Micros) -> bool:
     expected = _NO_DIGEST if record is None else record.digest
     is_same = hmac.compare_digest(digest_of(text), expected)
     return is_same and record is not None and record.is_live(now)
+
+
+def token_ages(records: Iterable[TokenRecord], now: Micros) -> dict[str, Micros]:
+    """Since when each agent has a token: its oldest that opens something now."""
+    ages: dict[str, Micros] = {}
+    for record in records:
+        if record.is_live(now):
+            known = ages.get(record.agent_id, record.created_at)
+            ages[record.agent_id] = min(known, record.created_at)
+    return ages
 
 
 class TokenStore(Protocol):

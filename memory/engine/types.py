@@ -126,6 +126,53 @@ class Transition(NamedTuple):
     superseded_by: NodeId | None = None
 
 
+class AuditKind(StrEnum):
+    """What an audit row tells of."""
+
+    TRANSITION = "transition"
+    RETRACT = "retract"  # a person took a concept out
+    COLLECT = "collect"  # the system did
+    RESTORE = "restore"
+    PURGE = "purge"
+    ROOT_GOAL = "root-goal"
+    SYNONYM = "synonym"
+    CONFIRM = "confirm"
+    SESSION_DELETE = "session-delete"
+
+
+class AuditEntry(NamedTuple):
+    """One act on a session's memory that is no step of a status, kept for ever as an audit row.
+
+    `node_id` is None where the act was on the session. `detail` holds ids and numbers; text that
+    was written to the memory stands in `texts` and `removed` alone, which a purge may blank.
+    `reason` is what a person said.
+    """
+
+    id: NodeId
+    kind: AuditKind
+    node_id: NodeId | None
+    from_status: Status | None
+    to_status: Status | None
+    occurred_at: Micros
+    actor: str
+    reason: str | None = None
+    detail: Json = None
+    texts: Json = None
+    removed: Json = None
+
+
+class ChainLink(NamedTuple):
+    """The place of an audit row in its session's hash chain (`memory.engine.audit_chain`).
+
+    `sequence` counts from 1 without gaps. `digests` is JSON text: the keyed digest of each text of
+    the row, by column; None where it has no text.
+    """
+
+    sequence: int
+    digests: str | None
+    hash: str
+
+
 class Reservation(NamedTuple):
     """An advisory soft lock on a node; active while `now < expires_at`."""
 
@@ -137,7 +184,8 @@ class Reservation(NamedTuple):
 class Snapshot(NamedTuple):
     """Everything of one session's graph. Order: interactions by chain, the rest by id.
 
-    `vectors` holds (concept, bytes) of the session's own contract only.
+    `vectors` holds (concept, bytes) of the session's own contract only. `standing` holds the audit
+    entries that still count for a concept (`memory.engine.standing`).
     """
 
     session_id: str
@@ -153,3 +201,4 @@ class Snapshot(NamedTuple):
     match_strategy: str = "canonical"
     contract: EmbeddingContract | None = None
     vectors: tuple[tuple[NodeId, bytes], ...] = ()
+    standing: tuple[AuditEntry, ...] = ()

@@ -65,6 +65,15 @@ class Found:
     is_cut: bool = False
 
 
+class _Changed(NamedTuple):
+    """What changed between two versions: all rows, and those still there with their vectors."""
+
+    between: tuple[int, int]
+    numbers: set[int]
+    present: NDArray[np.int64]
+    vectors: Matrix
+
+
 class VectorTable:
     """Vectors by concept row."""
 
@@ -76,6 +85,7 @@ class VectorTable:
         self._slots: dict[int, int] = {}  # by concept row
         self._changes: list[int] = []  # the concept row of each of the newest versions
         self._view: VectorView | None = None
+        self._newest: _Changed | None = None
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -164,22 +174,46 @@ class VectorTable:
     def up_to_date(
         self, found: Found, version: int, query: NDArray[np.float32], k: int, *, floor: float
     ) -> Found:
-        """What `nearest` found in the view of a version, as a search of the table now would."""
-        changed = self.changed_since(version)
-        if changed is not None and not changed:
+        """What `nearest` found in the view of a version, as a search of the table now would.
+
+        `k` may be less than was looked for: then some of what was found may change or go, and the
+        rest still holds the best `k` without another search.
+        """
+        changed = self._changed(version)
+        if changed is not None and not changed.numbers:
             return found
-        if changed is None or (found.is_cut and changed.intersection(found.rows.tolist())):
+        if changed is None or _is_short(found, changed.numbers, k):
             (fresh,) = nearest(self.view(), query[np.newaxis], k, floor=floor)
             return fresh
-        kept = ~np.isin(found.rows, list(changed))
-        present = sorted(row for row in changed if row in self._slots)
-        cosines = exact_cosines(self._gather(present), query)
+        kept = np.fromiter((row not in changed.numbers for row in found.rows.tolist()), np.bool_)
+        some = np.flatnonzero(changed.vectors @ query >= floor - _MARGIN)
+        cosines = exact_cosines(changed.vectors[some], query)
         near = cosines >= floor
         return Found(
-            np.concatenate([found.rows[kept], np.asarray(present, dtype=np.int64)[near]]),
+            np.concatenate([found.rows[kept], changed.present[some][near]]),
             np.concatenate([found.cosines[kept], cosines[near]]),
             found.is_cut,
         )
+
+    def needs_search(self, found: Found, version: int, k: int) -> bool:
+        """Whether `up_to_date` would have to look at every row again."""
+        changed = self._changed(version)
+        return changed is None or _is_short(found, changed.numbers, k)
+
+    def _changed(self, version: int) -> _Changed | None:
+        """What changed after a version, with its vectors; remembered while nothing else changes."""
+        if self._newest is None or self._newest.between != (version, self.version):
+            numbers = self.changed_since(version)
+            if numbers is None:
+                return None
+            present = sorted(row for row in numbers if row in self._slots)
+            self._newest = _Changed(
+                (version, self.version),
+                numbers,
+                np.asarray(present, dtype=np.int64),
+                self._gather(present),
+            )
+        return self._newest
 
     # -- writing ----------------------------------------------------------------------------------
 
@@ -253,6 +287,14 @@ def nearest(view: VectorView, queries: Matrix, k: int, *, floor: float) -> list[
         high = min(view.count, low + BLOCK_ROWS)
         np.matmul(block.vectors[: high - low], columns, out=rough[low:high])
     return [_best(view, rough[:, at], query, k, floor=floor) for at, query in enumerate(queries)]
+
+
+def _is_short(found: Found, changed: set[int], k: int) -> bool:
+    """Whether rows that were left out may now be among the best `k`."""
+    if not found.is_cut:
+        return False
+    gone = sum(row in changed for row in found.rows.tolist())
+    return bool(gone) and len(found.rows) - gone < k
 
 
 def _best(

@@ -22,7 +22,7 @@ from memory.engine.requests import (
     RootGoalRequest,
     SynonymRequest,
 )
-from memory.engine.text import canonical_key, index_tokens, split_sentences
+from memory.engine.text import canonical_key, index_tokens, parts_of, split_sentences
 
 WARM_CHARS: Final = 2_048
 """Texts of a request shorter than this together are read in a few milliseconds, on the spot."""
@@ -77,4 +77,5 @@ def warm(request: object, synonyms: Mapping[str, str]) -> None:
 
 def warm_texts(texts: list[str], synonyms: Mapping[str, str]) -> None:
     for text in texts:
-        canonical_key(text, synonyms)
+        for token in canonical_key(text, synonyms).split():
+            parts_of(token)

@@ -22,17 +22,26 @@ from memory.engine.mutations import (
     DeleteConcept,
     DeleteEdge,
     DeleteReservation,
+    DeleteSynonym,
     Mutation,
+    PurgeText,
+    PutAccess,
+    PutAudit,
     PutConcept,
+    PutCycleState,
     PutEdge,
     PutInteraction,
     PutReservation,
     PutSynonym,
     PutVector,
     SetRootGoal,
+    SwitchContract,
 )
 from memory.engine.times import Micros, format_rfc3339, parse_rfc3339
 from memory.engine.types import (
+    AuditEntry,
+    AuditKind,
+    ChainLink,
     Concept,
     ConceptType,
     Edge,
@@ -96,6 +105,9 @@ class _Reader:
         except ValueError as error:
             raise InvalidSnapshot(f"{self.what}: {name} is not a UUID") from error
 
+    def ids(self, name: str) -> list[str]:
+        return [_Reader(self.what, {"id": item}).id("id") for item in self.take(name, list)]
+
     def maybe_id(self, name: str) -> str | None:
         return None if self.left.get(name) is None and self._drop(name) else self.id(name)
 
@@ -114,6 +126,9 @@ class _Reader:
             return kind(text)
         except ValueError as error:
             raise InvalidSnapshot(f"{self.what}: {name} is unknown: {text[:40]!r}") from error
+
+    def maybe_choice(self, name: str, kind: Callable[[str], T]) -> T | None:
+        return None if self.left.get(name) is None and self._drop(name) else self.choice(name, kind)
 
     def finish(self, record: T) -> T:
         self.left.pop("session_id", None)
@@ -269,6 +284,38 @@ def transition_to_json(record: Transition, session_id: str) -> dict[str, Any]:
     }
 
 
+def audit_entry_from_json(obj: Any) -> AuditEntry:
+    read = _Reader("audit entry", obj)
+    if read.left.get("kind") == AuditKind.TRANSITION:
+        raise InvalidSnapshot(f"{read.what}: a step of a status is no audit entry")
+    return read.finish(
+        AuditEntry(
+            id=read.id("id"),
+            kind=read.choice("kind", AuditKind),
+            node_id=read.maybe_id("node_id"),
+            from_status=read.maybe_choice("from_status", Status),
+            to_status=read.maybe_choice("to_status", Status),
+            occurred_at=read.time("occurred_at"),
+            actor=read.take("actor", str),
+            reason=read.maybe("reason", str),
+            detail=read.left.pop("detail", None),
+            texts=read.left.pop("texts", None),
+            removed=read.left.pop("removed", None),
+        )
+    )
+
+
+def audit_entry_to_json(entry: AuditEntry, session_id: str) -> dict[str, Any]:
+    return {
+        **entry._asdict(),
+        "session_id": session_id,
+        "kind": str(entry.kind),
+        "from_status": None if entry.from_status is None else str(entry.from_status),
+        "to_status": None if entry.to_status is None else str(entry.to_status),
+        "occurred_at": format_rfc3339(entry.occurred_at),
+    }
+
+
 def reservation_from_json(obj: Any) -> Reservation:
     read = _Reader("reservation", obj)
     return read.finish(
@@ -319,6 +366,7 @@ def snapshot_from_json(obj: Any) -> Snapshot:
             match_strategy=read.take("match_strategy", str, "canonical"),
             contract=_contract_from_json(read.left.pop("embedding_contract", None)),
             vectors=records("embeddings", _embedding_from_json),
+            standing=records("standing_audit_entries", audit_entry_from_json),
         )
     )
 
@@ -382,7 +430,29 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
         "reservations": [reservation_to_json(item, name) for item in snapshot.reservations],
         "canonization_events": [transition_to_json(item, name) for item in snapshot.transitions],
         **_meaning_to_json(snapshot),
+        **_standing_to_json(snapshot),
     }
+
+
+def _standing_to_json(snapshot: Snapshot) -> dict[str, Any]:
+    """Nothing for a session in which nothing was restored or confirmed."""
+    name = snapshot.session_id
+    entries = [audit_entry_to_json(entry, name) for entry in snapshot.standing]
+    return {"standing_audit_entries": entries} if entries else {}
+
+
+def _link_from(mutation: _Reader) -> ChainLink | None:
+    """The place in the hash chain that a mutation may tell of its audit row."""
+    link = mutation.maybe("link", dict)
+    if link is None:
+        return None
+    read = _Reader("link", link)
+    sequence, digests = read.count("sequence"), read.maybe("digests", str)
+    return read.finish(ChainLink(sequence, digests, read.take("hash", str)))
+
+
+def _linked(link: ChainLink | None) -> dict[str, Any]:
+    return {} if link is None else {"link": link._asdict()}
 
 
 def mutation_from_json(obj: Any) -> Mutation:
@@ -404,7 +474,9 @@ def mutation_from_json(obj: Any) -> Mutation:
         case "delete_edge":
             return read.finish(DeleteEdge(read.id("id")))
         case "canonization_transition":
-            return read.finish(ApplyTransition(transition_from_json(read.take("event", dict))))
+            event = transition_from_json(read.take("event", dict))
+            detail = read.left.pop("detail", None)
+            return read.finish(ApplyTransition(event, detail, _link_from(read)))
         case "set_root_goal":
             return read.finish(SetRootGoal(read.left.pop("root_goal", None)))
         case "set_embedding":
@@ -413,6 +485,10 @@ def mutation_from_json(obj: Any) -> Mutation:
                     read.id("id"), read.take("contract", str), _vector(read.take("embedding", list))
                 )
             )
+        case "switch_contract":
+            contract = _contract_from_json(read.take("contract", dict))
+            assert contract is not None
+            return read.finish(SwitchContract(contract))
         case "put_synonym":
             return read.finish(
                 PutSynonym(read.take("source_key", str), read.take("canonical_key", str))
@@ -423,6 +499,20 @@ def mutation_from_json(obj: Any) -> Mutation:
             )
         case "delete_reservation":
             return read.finish(DeleteReservation(read.id("node_id")))
+        case "delete_synonym":
+            return read.finish(DeleteSynonym(read.take("source_key", str)))
+        case "put_audit":
+            entry = audit_entry_from_json(read.take("entry", dict))
+            return read.finish(PutAudit(entry, _link_from(read)))
+        case "put_cycle_state":
+            due = read.maybe_time("evaluate_at"), read.maybe_time("collect_at")
+            return read.finish(PutCycleState(read.left.pop("state", None), *due))
+        case "put_access":
+            concept_id, accesses = read.id("id"), read.count("access_count")
+            return read.finish(PutAccess(concept_id, accesses, read.time("last_accessed")))
+        case "purge_text":
+            names = tuple(read.ids("concept_ids"))
+            return read.finish(PurgeText(names, read.take("content", str)))
         case unknown:
             raise InvalidSnapshot(f"mutation: unknown op {unknown[:40]!r}")
 
@@ -442,9 +532,10 @@ def mutation_to_json(mutation: Mutation, session_id: str) -> dict[str, Any]:
             return {"op": "delete_node", "id": node_id}
         case DeleteEdge(edge_id):
             return {"op": "delete_edge", "id": edge_id}
-        case ApplyTransition(transition):
+        case ApplyTransition(transition, detail, link):
             event = transition_to_json(transition, session_id)
-            return {"op": "canonization_transition", "event": event}
+            told = {} if detail is None else {"detail": detail}
+            return {"op": "canonization_transition", "event": event, **told, **_linked(link)}
         case SetRootGoal(root_goal):
             return {"op": "set_root_goal", "root_goal": root_goal}
         case PutSynonym(source, target):
@@ -457,8 +548,31 @@ def mutation_to_json(mutation: Mutation, session_id: str) -> dict[str, Any]:
                 "contract": contract,
                 "embedding": numbers,
             }
+        case SwitchContract(contract):
+            return {"op": "switch_contract", "contract": contract.as_wire()}
         case PutReservation(reservation):
             wire = reservation_to_json(reservation, session_id)
             return {"op": "put_reservation", "reservation": wire}
         case DeleteReservation(node_id):
             return {"op": "delete_reservation", "node_id": node_id}
+        case DeleteSynonym(source):
+            return {"op": "delete_synonym", "source_key": source}
+        case PutAudit(entry, link):
+            wire = audit_entry_to_json(entry, session_id)
+            return {"op": "put_audit", "entry": wire, **_linked(link)}
+        case PutCycleState(state, evaluate_at, collect_at):
+            return {
+                "op": "put_cycle_state",
+                "state": state,
+                "evaluate_at": _time(evaluate_at),
+                "collect_at": _time(collect_at),
+            }
+        case PutAccess(concept_id, access_count, last_accessed):
+            return {
+                "op": "put_access",
+                "id": concept_id,
+                "access_count": access_count,
+                "last_accessed": format_rfc3339(last_accessed),
+            }
+        case PurgeText(concept_ids, content):
+            return {"op": "purge_text", "concept_ids": list(concept_ids), "content": content}

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -20,16 +21,14 @@ from memory.engine.embedding import Embedder, EmbeddingContract
 from memory.engine.errors import (
     Forbidden,
     InvalidArgument,
-    LamboError,
+    NoEmbedder,
     SessionClosed,
     SessionExists,
     SessionNotFound,
     StoreUnavailable,
-    TooManySessions,
 )
 from memory.engine.graph import Graph
 from memory.engine.limits import SESSIONS_PER_PAGE
-from memory.engine.mutations import Group
 from memory.engine.ports import (
     Clock,
     GraphStore,
@@ -37,15 +36,25 @@ from memory.engine.ports import (
     Lease,
 )
 from memory.engine.requests import Caller, check_session_name
-from memory.engine.times import format_rfc3339
+from memory.engine.times import Micros
+from memory.service.audit_keeper import UNSEALED, AuditKeeper
 from memory.service.committer import Outcome, Settled
 from memory.service.committer_thread import CommitterThread
+from memory.service.cycle_work import CycleWork
+from memory.service.cycles import Cycles
+from memory.service.disappearances import Disappearances
+from memory.service.embedding_work import EmbeddingWork
 from memory.service.events import EventFeed, Told
-from memory.service.meanings import VectorFiller
-from memory.service.memory import Memory, SessionLink
+from memory.service.held_sessions import Heartbeat, Held, finish_accepted
+from memory.service.jobs import RETENTION, Calendar, Job, JobSessions
+from memory.service.memory import Memory
+from memory.service.reembedding import Reembedder, Sessions
 from memory.service.replies import Reply
+from memory.service.room import Room
+from memory.service.session_link import HostLink
+from memory.service.session_list import list_page
 from memory.service.store_access import StoreAccess, session_not_found, strategy_of
-from memory.service.text_embedder import TextEmbedder
+from memory.service.ticker import Ticker
 from memory.service.tokens import OnWriter, TokenKeeper
 from memory.service.trial import Trial
 from memory.service.turns import Turns
@@ -55,8 +64,6 @@ from memory.service.writes import Writes
 log = logging.getLogger("lambo.host")
 T = TypeVar("T")
 
-RETENTION_INTERVAL_SECONDS = 3_600.0
-
 
 @dataclass(frozen=True, slots=True)
 class CloseReport:
@@ -64,13 +71,6 @@ class CloseReport:
 
     ok: bool
     unsettled: int
-
-
-@dataclass(slots=True)
-class _Open:
-    memory: Memory
-    lease: Lease
-    confirmed_at: float  # monotonic seconds
 
 
 class SessionHost:
@@ -88,7 +88,15 @@ class SessionHost:
         ids: IdSource,
         keep_tokens: Callable[[OnWriter], TokenKeeper] | None = None,
         embedder: Embedder | None = None,
+        jobs: Sequence[Job] = (RETENTION,),
+        has_cluster: bool = False,
+        cycles: Cycles | None = None,
+        ticks: bool = True,
+        audit: AuditKeeper = UNSEALED,
     ) -> None:
+        """`cycles` makes the background cycles of sessions; without it there are none. Without
+        `ticks` nothing is done by itself, only what somebody asks for.
+        """
         self._store = store
         self._node_id = node_id
         self._endpoint = endpoint
@@ -96,21 +104,38 @@ class SessionHost:
         self._readers = readers
         self._clock = clock
         self._ids = ids
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, Held] = {}
         self._routes: dict[int, Memory] = {}  # whose groups a settlement speaks of
         self._turns = Turns()
-        self._room = asyncio.Lock()
-        self._placed: set[asyncio.Task[Any]] = set()  # openings that have a place
+        self._room = Room(
+            config,
+            open_memories=self._memories,
+            may_go=self._may_go,
+            put_away=lambda name: self._turns.take(name, partial(self._put_away, name)),
+        )
         self._events = EventFeed()
         self._tasks: set[asyncio.Task[None]] = set()
         self._committer: CommitterThread | None = None
         self._store_access: StoreAccess | None = None
         self._embedder = embedder
-        self._text_embedder: TextEmbedder | None = None
-        self._filler: VectorFiller | None = None
+        self._embedding: EmbeddingWork | None = None
         self._keep_tokens = keep_tokens
         self._tokens: TokenKeeper | None = None
+        self.calendar = Calendar(jobs, self._job_sessions(), clock=clock, has_cluster=has_cluster)
+        self._ticks = ticks
+        self.cycles = CycleWork(
+            cycles,
+            ticks=ticks,
+            memories=self._memories,
+            events=self._events,
+            tokens=lambda: self._tokens,
+            clock=clock,
+            spawn=self._spawn,
+        )
+        self._heartbeat: Heartbeat | None = None
         self._closing = False
+        self._started_at: Micros = 0
+        self._audit = audit
         self.failed = asyncio.Event()
         """Set when the committer has ended on a bug; the process should end too."""
 
@@ -131,10 +156,26 @@ class SessionHost:
             raise Forbidden("this host keeps no tokens")
         return self._tokens
 
+    @property
+    def reembedder(self) -> Reembedder:
+        """Gives sessions vectors of the embedder; raises `NoEmbedder` where there is none."""
+        if self._embedding is None:
+            raise NoEmbedder(
+                "the server runs with embedder.kind none; start it with an embedder, and ask again"
+            )
+        return self._embedding.reembedder
+
+    @property
+    def disappearances(self) -> Disappearances:
+        """What was taken out of the sessions: to list it, bring it back, erase it for good."""
+        parts = self._access(), self._running(), self._events
+        return Disappearances(self.write, *parts, self._config, self._ids, self._spawn)
+
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Start the committer and the heartbeat; sessions open when they are first asked for."""
+        self._started_at = self._clock.now()
         self._committer = CommitterThread(
             self._store,
             node_id=self._node_id,
@@ -154,22 +195,35 @@ class SessionHost:
             clock=self._clock,
             contract=self._contract,
         )
+        try:
+            await self._audit.claim(self._store_access)
+        except BaseException:
+            await self._committer.stop()
+            raise
         if self._embedder is not None:
-            self._start_embedding(self._embedder)
+            self._embedding = EmbeddingWork(
+                self._embedder,
+                config=self._config,
+                fillable=lambda: [entry.memory for entry in self._open.values()],
+                sessions=Sessions(
+                    partial(self.memory, create=False), self._find_open, self._drop_vectors
+                ),
+                spawn=self._spawn,
+            )
         self._spawn(self._store_access.finish_deletions())
-        self._spawn(self._beat())
-        self._spawn(self._retain())
-
-    def _start_embedding(self, embedder: Embedder) -> None:
-        self._text_embedder = TextEmbedder(
-            embedder, deadline_seconds=self._config.embed_deadline_seconds
+        self._spawn(self._store_access.scrub_until_done())  # an end may have cut a purge short
+        self._heartbeat = Heartbeat(
+            self._open,
+            self._store_access,
+            clock=self._clock,
+            interval_seconds=self._config.heartbeat_seconds,
+            shrink=self._room.shrink,
+            on_lost=self._drop_routes,
         )
-        self._filler = VectorFiller(
-            self._text_embedder,
-            lambda: [entry.memory for entry in self._open.values()],
-            retry_initial_seconds=self._config.retry_initial_seconds,
-        )
-        self._spawn(self._filler.run())
+        self._spawn(self._heartbeat.run())
+        self.cycles.start()
+        if self._ticks:
+            self._spawn(Ticker(self.calendar, clock=self._clock).run())
 
     @property
     def _contract(self) -> EmbeddingContract | None:
@@ -180,19 +234,24 @@ class SessionHost:
         if self._closing or self._committer is None:
             return CloseReport(ok=True, unsettled=0)
         self._closing = True
+        deadline = self._clock.monotonic() + self._config.close_deadline_seconds
+        await finish_accepted(list(self._memories().values()), self._config.close_deadline_seconds)
         for entry in self._open.values():
-            entry.memory.begin_close()
-        drained = await self._committer.drain(self._config.close_deadline_seconds)
+            entry.memory.note_cycles()
+        left = max(0.0, deadline - self._clock.monotonic())
+        drained = await self._committer.drain(left)
         await asyncio.sleep(0)  # let the last settlements, queued by the committer, be delivered
         self._events.end()
+        await self._audit.anchor_at_end(self._memories().values())
         unsettled = sum(entry.memory.unsettled_count for entry in self._open.values())
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._text_embedder is not None:
-            self._text_embedder.close()
+        if self._embedding is not None:
+            self._embedding.close()
         if drained:
-            await self._release_all()
+            assert self._heartbeat is not None
+            await self._heartbeat.release_all()
             if self._tokens is not None:
                 await self._tokens.close()
         await self._committer.stop()
@@ -256,14 +315,15 @@ class SessionHost:
     async def view(self, session_id: str) -> MemoryView:
         """The memory to ask questions of; an unknown session is empty and stays unknown."""
         check_session_name(session_id)
-        if session_id not in self._open and await self._access().find(session_id) is None:
-            empty = Graph(session_id, self._clock.now())
-            return MemoryView(empty, readers=self._readers, clock=self._clock)
-        try:
-            return await self.memory(session_id, create=False)
-        except SessionNotFound:  # deleted in between
-            empty = Graph(session_id, self._clock.now())
-            return MemoryView(empty, readers=self._readers, clock=self._clock)
+        with suppress(SessionNotFound):  # deleted in between
+            if session_id in self._open or await self._access().find(session_id) is not None:
+                return await self.memory(session_id, create=False)
+        return MemoryView(
+            Graph(session_id, self._clock.now()),
+            readers=self._readers,
+            clock=self._clock,
+            accepts_vectors=self._config.accept_client_vectors,
+        )
 
     async def create_session(self, session_id: str, caller: Caller) -> Reply:
         """Make a session; raises `SessionExists`."""
@@ -276,22 +336,7 @@ class SessionHost:
 
     async def list_sessions(self, *, after: str = "", limit: int = SESSIONS_PER_PAGE) -> Reply:
         """Sessions by name, at most `limit` (1-200) after a name; `next` asks for the rest."""
-        if not 1 <= limit <= SESSIONS_PER_PAGE:
-            raise InvalidArgument("limit", f"limit must be in 1..={SESSIONS_PER_PAGE}")
-        found = await self._access().list_sessions(after, limit + 1)
-        page = found[:limit]
-        rows = [
-            {
-                "session": info.session_id,
-                "created_at": format_rfc3339(info.created_at),
-                "match_strategy": info.match_strategy,
-                "open": info.session_id in self._open,
-            }
-            for info in page
-        ]
-        text = "\n".join(f"{row['session']}  {row['created_at']}" for row in rows)
-        following = page[-1].session_id if len(found) > limit else None
-        return _session_reply(text or "no sessions", sessions=rows, next=following)
+        return await list_page(self._access(), self._open, after=after, limit=limit)
 
     async def close_session(self, session_id: str, caller: Caller) -> Reply:
         """Put an open session away: everything committed, its lease given back."""
@@ -314,7 +359,9 @@ class SessionHost:
             raise InvalidArgument("confirm", "confirm must repeat the session's name")
         if session_id not in self._open and await self._access().find(session_id) is None:
             raise session_not_found(session_id)
-        counts = await self._turns.take(session_id, partial(self._delete, session_id))
+        counts = await self._turns.take(
+            session_id, partial(self._delete, session_id, caller.agent_id)
+        )
         log.warning("session %r deleted by %r: %s", session_id, caller.agent_id, counts)
         return _session_reply(
             f"deleted session '{session_id}': {counts['concept']} concepts",
@@ -322,7 +369,7 @@ class SessionHost:
             deleted=dict(counts),
         )
 
-    async def _delete(self, session_id: str) -> Counter[str]:
+    async def _delete(self, session_id: str, actor: str) -> Counter[str]:
         """Remove a session, open or not; one that cannot be loaded can be deleted all the same."""
         entry = self._open.get(session_id)
         if entry is None:
@@ -332,11 +379,14 @@ class SessionHost:
             lease = entry.lease
             self._open.pop(session_id, None)
             self._drop_routes(entry.memory)
-        return await self._access().delete(lease)
+        if self._embedding is not None:
+            self._embedding.reembedder.forget(session_id)
+        key = self._audit.key
+        return await self._access().delete(lease, actor=actor, ids=self._ids, chain_key=key)
 
     # -- opening and putting away -----------------------------------------------------------------
 
-    async def _open_session(self, session_id: str, create: bool) -> _Open:
+    async def _open_session(self, session_id: str, create: bool) -> Held:
         entry = self._open.get(session_id)
         if entry is not None:
             return entry
@@ -344,141 +394,111 @@ class SessionHost:
             raise SessionClosed("the server is shutting down", retry_after_seconds=1.0)
         place = asyncio.current_task()
         assert place is not None
-        await self._make_room(place)
+        await self._room.take_place(place)
         try:
-            return await self._load_session(session_id, create)
+            entry = await self._load_session(session_id, create)
         finally:
-            self._placed.discard(place)
+            self._room.give_back(place)
+        self._spawn(self._room.shrink())
+        return entry
 
-    async def _load_session(self, session_id: str, create: bool) -> _Open:
+    async def _load_session(self, session_id: str, create: bool) -> Held:
         access = self._access()
         lease = await access.acquire(session_id, create=create)
         loaded, graph = await access.load(session_id)
         await access.put_aside(loaded, lease.token)
         lease = replace(lease, position=loaded.position)
         incarnation = await access.attach(lease)
+        cycles = await self.cycles.attach(loaded, graph)
         memory = Memory(
             graph,
             position=loaded.position,
             receipt_digests=dict(loaded.receipt_digests),
-            link=_Link(self, session_id, incarnation),
+            link=self._link(session_id, incarnation),
             store=self._store,
             config=self._config,
             readers=self._readers,
             clock=self._clock,
             ids=self._ids,
-            embedder=self._text_embedder,
+            process_started_at=self._started_at,
+            embedder=None if self._embedding is None else self._embedding.texts,
+            cycles=cycles,
+            chain=self._audit.chain_of(loaded),
         )
-        entry = _Open(memory, lease, self._clock.monotonic())
+        entry = Held(memory, lease, self._clock.monotonic())
         self._open[session_id] = entry
         self._routes[incarnation] = memory
-        self._request_vectors()
+        if self._embedding is not None:
+            self._embedding.on_opened(session_id, graph, loaded.contracts)
         return entry
 
-    async def _make_room(self, place: asyncio.Task[Any]) -> None:
-        """Keep a place for one more session, putting the least recently used away until it fits.
+    def _link(self, session_id: str, incarnation: int) -> HostLink:
+        return HostLink(
+            session_id,
+            incarnation,
+            self._running(),
+            self._access(),
+            self._embedding,
+            lease_age=partial(self._lease_age, session_id),
+            reload=lambda memory: self._spawn(self._reload(memory)),
+            drop=self._forget,
+            cycles=self.cycles,
+        )
 
-        A session whose writes were stopped stays: putting it away would start it anew unseen.
-        """
-        async with self._room:
-            while len(self._open) + len(self._placed) >= self._config.open_sessions_max:
-                idle = [
-                    (entry.memory.last_used, name)
-                    for name, entry in self._open.items()
-                    if entry.memory.unsettled_count == 0
-                    and not entry.memory.is_fenced
-                    and not self._turns.is_taken(name)
-                ]
-                if idle:
-                    name = min(idle)[1]
-                    await self._turns.take(name, partial(self._put_away, name))
-                elif self._placed:
-                    await asyncio.wait(self._placed, return_when=asyncio.FIRST_COMPLETED)
-                else:
-                    raise TooManySessions(
-                        f"all {self._config.open_sessions_max} open sessions are busy",
-                        retry_after_seconds=1.0,
-                    )
-            self._placed.add(place)
+    def _may_go(self, session_id: str) -> bool:
+        is_worked_on = self._embedding and self._embedding.reembedder.is_at_work_on(session_id)
+        memory = self._find_open(session_id)
+        is_cycling = memory is not None and memory.cycle_turn.locked()
+        return not (self._turns.is_taken(session_id) or is_worked_on or is_cycling)
 
     async def _put_away(self, session_id: str) -> bool:
         """Close an open session; False if it is not open."""
         entry = self._open.get(session_id)
         if entry is None:
             return False
+        await entry.memory.settle_cycles()
         await self._drain(entry)
         if self._open.pop(session_id, None) is not None:
+            await self._audit.anchor_at_end([entry.memory])
             self._drop_routes(entry.memory)
             await self._access().release([entry.lease])
         return True
 
-    async def _drain(self, entry: _Open) -> None:
+    async def _drain(self, entry: Held) -> None:
         """Refuse new writes to a session and wait until none of it is unsettled."""
         entry.memory.begin_close()
         try:
+            await entry.memory.accepted.drain(self._config.close_deadline_seconds)
+            entry.memory.note_cycles()
             if entry.memory.unsettled_count:
                 await self._running().drain(self._config.close_deadline_seconds)
                 await asyncio.sleep(0)
-            if entry.memory.unsettled_count:
+            if not entry.memory.is_idle:
+                count = entry.memory.unsettled_count + len(entry.memory.accepted)
                 raise StoreUnavailable(
-                    f"{entry.memory.unsettled_count} writes of the session are not committed yet",
+                    f"{count} writes of the session are not committed yet",
                     retry_after_seconds=self._config.away_after_seconds,
                 )
         except BaseException:
             entry.memory.resume()
             raise
 
-    async def _release_all(self) -> None:
-        held = [entry.lease for entry in self._open.values() if not entry.memory.is_fenced]
-        try:
-            async with asyncio.timeout(2.0):
-                await self._access().release(held)
-        except (LamboError, TimeoutError) as error:
-            # Everything is committed; an unreleased lease only makes others wait for its expiry.
-            log.warning("leases not given back, they expire by themselves: %s", error)
-
     # -- upkeep -----------------------------------------------------------------------------------
-
-    async def _beat(self) -> None:
-        """Renew the leases of all sessions in one statement, at each heartbeat."""
-        while True:
-            await asyncio.sleep(self._config.heartbeat_seconds)
-            try:
-                await self.renew_leases()
-            except Exception:  # the edge of a loop that must not end: the next beat tries again
-                log.exception("a heartbeat failed unexpectedly")
 
     async def renew_leases(self) -> None:
         """One heartbeat; a store that does not answer leaves the leases unconfirmed."""
-        tokens = {name: entry.lease.token for name, entry in self._open.items()}
-        if not tokens:
-            return
-        asked_at = self._clock.monotonic()
-        try:
-            lost = await self._access().renew(tokens)
-        except StoreUnavailable as error:
-            log.warning("heartbeat failed: %s", error)
-            return
-        for name, token in tokens.items():
-            entry = self._open.get(name)
-            if entry is None or entry.lease.token != token:
-                continue
-            if name in lost:
-                log.error("session %r was taken over by another server", name)
-                entry.memory.on_lease_lost()
-                if entry.memory.unsettled_count == 0:
-                    self._drop_routes(entry.memory)
-            else:
-                entry.confirmed_at = asked_at
+        assert self._heartbeat is not None, "SessionHost.start was not awaited"
+        await self._heartbeat.renew()
 
-    async def _retain(self) -> None:
-        """Drop receipts past their time, now and then."""
-        while True:
-            await asyncio.sleep(RETENTION_INTERVAL_SECONDS)
-            try:
-                await self._access().prune_receipts()
-            except Exception:  # the edge of a loop that must not end
-                log.exception("pruning receipts failed unexpectedly")
+    def _job_sessions(self) -> JobSessions:
+        return JobSessions(
+            held=lambda: self.open_session_ids,
+            find=self._find_open,
+            open=partial(self.memory, create=False),
+            put_away=lambda name: self._turns.take(name, partial(self._put_away, name)),
+            access=self._access,
+            is_healthy=lambda: self.is_healthy,
+        )
 
     def _on_settled(self, settled: Sequence[Settled]) -> None:
         for item in settled:
@@ -513,29 +533,52 @@ class SessionHost:
     async def _reload_when_possible(self, memory: Memory) -> None:
         session_id = memory.graph.session_id
         delay = self._config.retry_initial_seconds
-        while True:
-            entry = self._open.get(session_id)
-            if entry is None or entry.memory is not memory:
-                return
+        while self._find_open(session_id) is memory:
             try:
-                loaded, graph = await self._access().load(session_id)
-                break
+                # In a turn: if it were opened anew meanwhile, we would take the log from that.
+                return await self._turns.take(session_id, partial(self._load_again, memory))
             except StoreUnavailable as error:
                 log.error("session %r cannot be reloaded yet: %s", session_id, error)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, self._config.retry_max_seconds)
+
+    async def _load_again(self, memory: Memory) -> None:
+        session_id = memory.graph.session_id
+        if (entry := self._open.get(session_id)) is None or entry.memory is not memory:
+            return
+        loaded, graph = await self._access().load(session_id)
         await self._access().put_aside(loaded, entry.lease.token)
         lease = Lease(session_id, self._node_id, entry.lease.token, loaded.position)
         incarnation = await self._access().attach(lease)
         self._drop_routes(memory)
         self._routes[incarnation] = memory
-        link = _Link(self, session_id, incarnation)
-        memory.on_reloaded(graph, loaded.position, dict(loaded.receipt_digests), link)
+        link = self._link(session_id, incarnation)
+        cycles = await self.cycles.attach(loaded, graph)
+        chain, digests = self._audit.chain_of(loaded), dict(loaded.receipt_digests)
+        memory.on_reloaded(graph, loaded.position, digests, link, cycles, chain)
         log.warning("session %r reloaded at position %d", session_id, loaded.position)
 
-    def _request_vectors(self) -> None:
-        if self._filler is not None:
-            self._filler.wake()
+    def _memories(self) -> Mapping[str, Memory]:
+        return {name: entry.memory for name, entry in self._open.items()}
+
+    def _find_open(self, session_id: str) -> Memory | None:
+        entry = self._open.get(session_id)
+        return None if entry is None else entry.memory
+
+    def _lease_age(self, session_id: str) -> float:
+        entry = self._open.get(session_id)
+        return 0.0 if entry is None else self._clock.monotonic() - entry.confirmed_at
+
+    def _forget(self, memory: Memory) -> None:
+        session_id = memory.graph.session_id
+        if self._find_open(session_id) is memory:
+            del self._open[session_id]
+
+    async def _drop_vectors(self, session_id: str, contract_key: str) -> int:
+        entry = self._open.get(session_id)
+        if entry is None:
+            return 0
+        return await self._access().drop_vectors(entry.lease, contract_key)
 
     # -- plumbing ---------------------------------------------------------------------------------
 
@@ -551,45 +594,6 @@ class SessionHost:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-class _Link(SessionLink):
-    """A memory's way back to its host."""
-
-    def __init__(self, host: SessionHost, session_id: str, incarnation: int) -> None:
-        self._host = host
-        self._session_id = session_id
-        self._incarnation = incarnation
-
-    def submit(self, group: Group) -> None:
-        self._host._running().submit(group, self._incarnation)
-
-    @property
-    def is_away(self) -> bool:
-        committer = self._host._running()
-        return committer.is_away or committer.has_failed
-
-    @property
-    def lease_age_seconds(self) -> float:
-        entry = self._host._open.get(self._session_id)
-        return 0.0 if entry is None else self._host._clock.monotonic() - entry.confirmed_at
-
-    async def trouble_counts(self) -> tuple[int, int]:
-        try:
-            return await self._host._access().trouble_counts(self._session_id)
-        except StoreUnavailable:
-            return 0, 0  # `degraded` says why
-
-    def request_reload(self, memory: Memory) -> None:
-        self._host._spawn(self._host._reload(memory))
-
-    def request_vectors(self) -> None:
-        self._host._request_vectors()
-
-    def forget(self, memory: Memory) -> None:
-        entry = self._host._open.get(self._session_id)
-        if entry is not None and entry.memory is memory:
-            del self._host._open[self._session_id]
 
 
 def _session_reply(text: str, **structured: Any) -> Reply:

@@ -13,11 +13,22 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
+from itertools import islice
 from typing import Final, Protocol
 
-from memory.engine.embedding import EmbeddingContract, EmbeddingFailure, vector_bytes
+from memory.engine.client_vectors import take_vector
+from memory.engine.embedding import Embedded, EmbeddingContract, EmbeddingFailure, vector_bytes
 from memory.engine.graph import Graph
-from memory.engine.hybrid import Meanings, look_up, look_up_query, new_texts
+from memory.engine.hybrid import (
+    Meanings,
+    is_behind,
+    look_again,
+    look_up,
+    look_up_query,
+    new_texts,
+    read_pairs,
+    unread_pairs,
+)
 from memory.engine.mutations import Mutation, PutVector
 from memory.engine.requests import RecallRequest
 from memory.engine.types import NodeId
@@ -28,6 +39,8 @@ log = logging.getLogger("lambo.embedder")
 
 FILL_TEXTS: Final = 64
 """Texts embedded at once for concepts that have no vector."""
+LOOKS_MAX: Final = 6
+"""How often a look-up is prepared for its step before that goes on with what there is."""
 FILL_RETRY_MAX_SECONDS: Final = 30.0
 
 
@@ -50,7 +63,8 @@ async def find_meanings(
     every = list(dict.fromkeys(texts.all)) if texts.are_new else new_texts(graph, texts.all)
     if not every:
         return None
-    embedded = await embedder.embed(every)
+    embedded = await embedder.embed([text for text in every if text not in texts.vectors])
+    embedded |= {text: texts.vectors[text] for text in every if text in texts.vectors}
     graph = graph_now()
     table, contract = graph.vectors, graph.contract
     if table is None or contract is None:
@@ -60,23 +74,48 @@ async def find_meanings(
     view = table.view()
     if not matched or not view.count:
         return look_up(contract, table, view, embedded, matched_by_meaning=matched)
-    return await asyncio.to_thread(
+    meanings = await asyncio.to_thread(
         look_up, contract, table, view, embedded, matched_by_meaning=matched
     )
+    return await _prepare(graph_now, meanings)
+
+
+async def _prepare(graph_now: Callable[[], Graph], meanings: Meanings) -> Meanings:
+    """Do off the event loop what the step that plans the write would take long for.
+
+    Others write meanwhile, so it may have to be done again. After a few times the rest is left to
+    the step: it is then slower, and as right.
+    """
+    for _ in range(LOOKS_MAX):
+        graph = graph_now()
+        if graph.vectors is not None and is_behind(graph, meanings):
+            view = graph.vectors.view()
+            meanings = await asyncio.to_thread(look_again, meanings, graph.vectors, view)
+        elif pairs := unread_pairs(graph, meanings):
+            meanings = await asyncio.to_thread(read_pairs, meanings, pairs)
+        else:
+            break
+    return meanings
 
 
 async def find_query(
     graph_now: Callable[[], Graph], embedder: TextEmbedder | None, request: RecallRequest
 ) -> tuple[Meanings | None, EmbeddingFailure | None]:
     """What a question is near to, or why that cannot be told. Both are None where it is not asked:
-    without an embedder of the session's contract, or without any vector.
+    without an embedder of the session's contract, or without any vector. A vector that came with
+    the question needs no embedder; raises what `take_vector` raises.
     """
     graph = graph_now()
-    if embedder is None or graph.contract is None or is_mismatch(graph, embedder.contract):
-        return None, None
-    if graph.missing_vector_count == graph.concept_count:
-        return None, None
-    result = (await embedder.embed([request.query]))[request.query]
+    if request.vector is not None:
+        result: Embedded = take_vector(
+            "vector", request.vector, request.vector_model, graph.contract
+        )
+    else:
+        if embedder is None or graph.contract is None or is_mismatch(graph, embedder.contract):
+            return None, None
+        if graph.missing_vector_count == graph.concept_count:
+            return None, None
+        result = (await embedder.embed([request.query]))[request.query]
     if isinstance(result, EmbeddingFailure):
         return None, result
     graph = graph_now()
@@ -161,8 +200,9 @@ class VectorFiller:
         graph = session.graph
         if graph.contract != self._embedder.contract or not graph.missing_vector_count:
             return _Step.IDLE
-        ids = [graph.id_at(row) for row in graph.rows_without_vector()]
-        ids = [node for node in ids if node not in self._hopeless][:FILL_TEXTS]
+        # Few of what may be a hundred thousand: the loop is held for each batch.
+        missing = map(graph.id_at, graph.rows_without_vector())
+        ids = list(islice((id_ for id_ in missing if id_ not in self._hopeless), FILL_TEXTS))
         if not ids:
             return _Step.IDLE
         if not session.takes_writes():

@@ -9,52 +9,64 @@ no premise can go stale and no write is refused because another ran beside it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
 
+from memory.engine.audit_chain import AuditChain, ChainHead
 from memory.engine.config import Config, Durability
 from memory.engine.draft import Plan
 from memory.engine.embedding import EmbeddingFailure
 from memory.engine.errors import (
-    EmbeddingMismatch,
-    IdempotencyConflict,
     LamboError,
-    LeaseLost,
-    OutcomeUnknown,
-    RejectedByStore,
-    SessionClosed,
-    SessionReloaded,
     StoreFault,
-    StoreRewound,
     StoreUnavailable,
+    UnresolvedReference,
 )
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
-from memory.engine.limits import BACKLOG_MUTATIONS, RECEIPTS_PER_SESSION
+from memory.engine.limits import RECEIPTS_PER_SESSION
 from memory.engine.mutations import Call, Group, Mutation, PutVector, Receipt
 from memory.engine.ports import Clock, GraphStore, IdSource, StoreRejected, StoreTransient
 from memory.engine.requests import Caller, RecallRequest
+from memory.engine.resident_size import resident_bytes
 from memory.engine.times import Micros
+from memory.engine.types import NodeId
+from memory.service import cycle_runs
+from memory.service.accepted_writes import AcceptedWrites, Scope
+from memory.service.access_counts import AccessCounts
+from memory.service.calls import check_same, make_call
 from memory.service.committer import Outcome, Settled
-from memory.service.meanings import find_meanings, find_query, is_mismatch
-from memory.service.replies import Reply, receipt_reply, replay, replayed
+from memory.service.cycle_runs import Counts
+from memory.service.cycles import SessionCycles, Tokens
+from memory.service.meanings import find_meanings, find_query
+from memory.service.outcomes import (
+    ANSWER_RETRY_SECONDS,
+    failure_of,
+    lease_lost,
+    outcome_unknown,
+    store_rewound,
+)
+from memory.service.readiness import Readiness
+from memory.service.replies import (
+    ReceiptState,
+    Reply,
+    accepted_reply,
+    receipt_reply,
+    replay,
+    replayed,
+)
+from memory.service.session_link import SessionLink
 from memory.service.stats import SessionStats, count_graph
 from memory.service.text_embedder import TextEmbedder
 from memory.service.view import MemoryView, Readers
-from memory.service.writes import NO_TEXTS, MakePlan, R, Texts, Writes
+from memory.service.writes import NO_TEXTS, LookUp, MakePlan, R, Texts, Writes
 
 log = logging.getLogger("lambo.memory")
 
 FAULTS_MAX = 3
 """Rejected groups in a row after which a session's writes stop."""
-RELOAD_WAIT_SECONDS = 10.0
-ANSWER_RETRY_SECONDS = 1.0
-Scope = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -65,35 +77,10 @@ class _Pending:
     since: float  # monotonic seconds
     outcome: asyncio.Future[Outcome]
     reply: Reply
+    head: ChainHead | None  # of the audit chain, after this group
 
 
-class SessionLink(Protocol):
-    """What a `Memory` needs of its host: the committer's queue and the way to a fresh graph."""
-
-    def submit(self, group: Group) -> None: ...
-
-    @property
-    def is_away(self) -> bool:
-        """Whether the store does not answer now."""
-
-    @property
-    def lease_age_seconds(self) -> float:
-        """Seconds since the lease was last confirmed by the store."""
-
-    async def trouble_counts(self) -> tuple[int, int]:
-        """Dead letters and rows set aside; zeros while the store does not answer."""
-
-    def request_reload(self, memory: Memory) -> None:
-        """Start replacing the graph by what the store holds; `on_reloaded` follows."""
-
-    def forget(self, memory: Memory) -> None:
-        """Drop this memory: the session is no longer ours."""
-
-    def request_vectors(self) -> None:
-        """Have the concepts that got no vector embedded later."""
-
-
-class Memory(MemoryView, Writes):
+class Memory(MemoryView, Writes, Readiness):
     """An open session under our lease. Made by `SessionHost.memory`, never directly."""
 
     def __init__(
@@ -108,24 +95,38 @@ class Memory(MemoryView, Writes):
         readers: Readers,
         clock: Clock,
         ids: IdSource,
+        process_started_at: Micros,
         embedder: TextEmbedder | None = None,
+        cycles: SessionCycles | None = None,
+        chain: AuditChain | None = None,
     ) -> None:
-        MemoryView.__init__(self, graph, readers=readers, clock=clock)
+        accepts_vectors = config.accept_client_vectors
+        MemoryView.__init__(
+            self, graph, readers=readers, clock=clock, accepts_vectors=accepts_vectors
+        )
         Writes.__init__(self, graph, config=config, ids=ids)
-        self._link = link
+        Readiness.__init__(self, link)
+        self.cycles = cycles
+        self.chain = chain
+        """Links the audit rows of the log; None where none are linked."""
+        self.cycle_turn = asyncio.Lock()
+        """Held by whoever evaluates or collects: one at a time."""
+        self._accesses = AccessCounts()
+        self.round_seconds = 0.0
+        """How long the last round of the background cycles took."""
         self._store = store
         self._position = position  # of the newest group applied to the RAM graph
         self._digests = OrderedDict(receipt_digests)
         self._embedder = embedder
+        self._process_started_at = process_started_at
+        self.accepted = AcceptedWrites(
+            retry_initial_seconds=config.retry_initial_seconds,
+            retry_max_seconds=config.retry_max_seconds,
+        )
         self._preparing: dict[Scope, asyncio.Event] = {}  # keys of writes not yet applied
         self._in_flight: dict[Scope, _Pending] = {}
         self._pending: OrderedDict[int, _Pending] = OrderedDict()
-        self._pending_mutations = 0
         self._faults_in_row = 0
-        self._ready = asyncio.Event()
-        self._ready.set()
-        self._fence: LamboError | None = None
-        self._closing = False
         self.last_used = clock.monotonic()
 
     async def _find_query(
@@ -140,15 +141,26 @@ class Memory(MemoryView, Writes):
         return self._warn(Reply.of(stats))
 
     async def receipt(self, key: str, *, agent_id: str) -> Reply:
-        """How a write under a key ended: `applied` (not yet committed) or `committed`."""
+        """What is known of the write under a key."""
         scope = (agent_id, key)
-        pending = self._in_flight.get(scope)
-        if pending is not None:
-            return receipt_reply(key, "applied", pending.reply)
-        stored = await self._stored_receipt(scope)
-        if stored is None:
-            return await MemoryView.receipt(self, key, agent_id=agent_id)
-        return receipt_reply(key, "committed", replay(stored))
+        for _ in range(2):  # what was applied while the store was asked is found the second time
+            pending = self._in_flight.get(scope)
+            if pending is not None:
+                return receipt_reply(key, ReceiptState.APPLIED, pending.reply)
+            if self.accepted.find(scope) is not None:
+                return receipt_reply(key, ReceiptState.ACCEPTED)
+            stored = await self._stored_receipt(scope)
+            if stored is not None:
+                return receipt_reply(
+                    key,
+                    ReceiptState.COMMITTED,
+                    replay(stored),
+                    after_restart=stored.created_at < self._process_started_at,
+                )
+        error = self.accepted.find_refusal(scope)
+        if error is not None:
+            return receipt_reply(key, ReceiptState.REFUSED, error=error)
+        return await MemoryView.receipt(self, key, agent_id=agent_id)
 
     async def _write(
         self,
@@ -157,30 +169,46 @@ class Memory(MemoryView, Writes):
         caller: Caller,
         make_plan: MakePlan[R],
         texts: Texts = NO_TEXTS,
+        *,
+        wait: bool = True,
+        look_up: LookUp | None = None,
     ) -> Reply:
-        """The one way into the graph: answer from a receipt, or plan, apply, queue and wait."""
         self.last_used = self._clock.monotonic()
-        arguments = _arguments_json(request)
-        key = caller.key or self._ids.next_id()
-        digest = hashlib.sha256(f"{verb}\n{arguments}".encode()).hexdigest()
-        call = Call(verb, caller.agent_id, key, digest, arguments)
-        scope = (call.agent_id, call.key)
+        call = make_call(verb, request, caller, caller.key or self._ids.next_id())
+        if not wait:
+            return await self._accept(call, request, make_plan, texts)
         if caller.key is not None:
-            known = await self._answer_of_key(call, scope)
+            known = await self._answer_of_key(call)
             if known is not None:
                 return known
+        return await self._carry_out(call, request, make_plan, texts, look_up=look_up)
+
+    async def _carry_out(
+        self,
+        call: Call,
+        request: object,
+        make_plan: MakePlan[R],
+        texts: Texts,
+        *,
+        was_accepted: bool = False,
+        look_up: LookUp | None = None,
+    ) -> Reply:
+        """The one way into the graph: plan, apply, queue and wait. Nobody holds the call's key."""
+        scope = (call.agent_id, call.key)
         # A request under this key that comes while this one is prepared waits for its end.
         done = self._preparing[scope] = asyncio.Event()
         try:
-            await self._until_writable()
+            await self._until_writable(was_accepted=was_accepted)
             await self._read_ahead(request)
+            if look_up is not None:
+                await look_up()
             meanings = await find_meanings(lambda: self.graph, self._embedder, texts)
-            await self._until_writable()
+            await self._until_writable(was_accepted=was_accepted)
             # From here to the end of `_apply` nothing is awaited.
             now = self._clock.now()
             plan = make_plan(now, meanings)
             if not plan.mutations:
-                return Reply.of(plan.result, key=key)
+                return Reply.of(plan.result, key=call.key)
             pending = self._apply(call, plan, now)
         finally:
             del self._preparing[scope]
@@ -189,15 +217,71 @@ class Memory(MemoryView, Writes):
             return pending.reply
         return await self._settled(pending)
 
-    async def _answer_of_key(self, call: Call, scope: Scope) -> Reply | None:
-        """The answer under this key; None only when, without a pause since, nobody holds it."""
+    async def _accept(
+        self, call: Call, request: object, make_plan: MakePlan[R], texts: Texts
+    ) -> Reply:
+        """Acknowledge a write that can be planned now, and carry it out in its agent's turn."""
+
+        async def carry_out() -> None:
+            if await self._answer_of_key(call, was_accepted=True) is None:
+                await self._carry_out(call, request, make_plan, texts, was_accepted=True)
+
+        reply = accepted_reply(call.key)
+        await self._until_writable()
+        await self._read_ahead(request)
         while True:
+            waiting = self.accepted.find((call.agent_id, call.key))
+            if waiting is not None:
+                check_same(waiting.digest, call)
+                return replayed(reply)
+            if await self._answer_of_key(call) is not None:
+                return replayed(reply)
+            if not self._ready.is_set():
+                await self._until_reloaded()
+                continue  # another request under the key may have waited too
+            self._check_writable()
+            try:
+                make_plan(self._clock.now(), None)
+            except UnresolvedReference:
+                # It may name what the agent has only just sent.
+                if not self.accepted.has_line(call.agent_id):
+                    raise
+                await self._until_caught_up(call.agent_id)
+                continue
+            self.accepted.accept(call, carry_out)
+            return reply
+
+    async def _until_caught_up(self, agent_id: str) -> None:
+        try:
+            async with asyncio.timeout(self._config.outcome_unknown_after_seconds):
+                await self.accepted.until_caught_up(agent_id)
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                "earlier accepted writes of this agent wait to be applied, and this one cites what "
+                "may be among them; it was not accepted",
+                retry_after_seconds=self._config.away_after_seconds,
+            ) from error
+
+    async def _answer_of_key(self, call: Call, *, was_accepted: bool = False) -> Reply | None:
+        """The answer under this key; None only when, without a pause since, nobody holds it.
+
+        With `was_accepted` the call itself is the one that waits under the key.
+        """
+        scope = (call.agent_id, call.key)
+        while True:
+            waiting = None if was_accepted else self.accepted.find(scope)
+            if waiting is not None:
+                check_same(waiting.digest, call)
+                await self.accepted.until_done(scope)
+                continue
             known = await self._known_reply(call)
             if known is not None:
                 return known
             if scope in self._preparing:
                 await self._preparing[scope].wait()
-            elif scope not in self._in_flight and scope not in self._digests:
+            elif scope in self._in_flight or scope in self._digests:
+                continue
+            elif was_accepted or self.accepted.find(scope) is None:
                 return None
 
     async def _known_reply(self, call: Call) -> Reply | None:
@@ -209,14 +293,14 @@ class Memory(MemoryView, Writes):
         pending = self._in_flight.get(scope)
         if pending is not None:
             assert pending.group.call is not None
-            _check_same(pending.group.call.digest, call)
+            check_same(pending.group.call.digest, call)
             if self._config.durability is not Durability.COMMIT:
                 return replayed(pending.reply)
             return replayed(await self._settled(pending))
         digest = self._digests.get(scope)
         if digest is None:
             return None
-        _check_same(digest, call)
+        check_same(digest, call)
         stored = await self._stored_receipt(scope)
         if stored is None:
             # Kept for a limited time: the key is free again, unless another request has used it
@@ -235,47 +319,6 @@ class Memory(MemoryView, Writes):
                 retry_after_seconds=ANSWER_RETRY_SECONDS,
             ) from error
 
-    async def _until_writable(self) -> None:
-        """Wait for a reload under way; raise what stands against a write."""
-        while not self._ready.is_set():
-            await self._until_reloaded()
-        self._check_writable()
-
-    def _check_writable(self) -> None:
-        if self._fence is not None:
-            raise self._fence
-        self._check_contract()
-        if self._closing:
-            raise SessionClosed(
-                f"session '{self.graph.session_id}' is being put away; ask again",
-                retry_after_seconds=ANSWER_RETRY_SECONDS,
-            )
-        if self._link.is_away:
-            raise StoreUnavailable(
-                "the store does not answer; nothing of this write was kept, reads go on",
-                retry_after_seconds=self._config.away_after_seconds,
-            )
-        if self._pending_mutations > BACKLOG_MUTATIONS:
-            raise StoreUnavailable(
-                f"{self._pending_mutations} mutations wait for the store, over the limit of "
-                f"{BACKLOG_MUTATIONS}; nothing of this write was kept",
-                retry_after_seconds=ANSWER_RETRY_SECONDS,
-            )
-
-    def _check_contract(self) -> None:
-        """Refuse to write where the server's vectors are not those of the session."""
-        contract = self.graph.contract
-        own = None if self._embedder is None else self._embedder.contract
-        if contract is not None and is_mismatch(self.graph, own):
-            configured = "none" if own is None else own.describe()
-            raise EmbeddingMismatch(
-                f"session '{self.graph.session_id}' holds vectors of {contract.describe()}; this "
-                f"server's embedder is {configured}. It is read by words alone and takes no "
-                f"writes until the server runs with embedder.kind {contract.kind} again",
-                contract=contract.as_wire(),
-                configured=None if own is None else own.as_wire(),
-            )
-
     def _apply(self, call: Call, plan: Plan[R], now: Micros) -> _Pending:
         """Carry the plan out in RAM and queue its group."""
         reply = Reply.of(plan.result, key=call.key)
@@ -290,6 +333,7 @@ class Memory(MemoryView, Writes):
         )
         pending = self._queue(plan.mutations, now, reply, call, receipt)
         self._in_flight[(call.agent_id, call.key)] = pending
+        self._accesses.note_write(call.agent_id)
         if self.graph.missing_vector_count:
             self._link.request_vectors()
         return pending
@@ -303,6 +347,8 @@ class Memory(MemoryView, Writes):
         receipt: Receipt | None = None,
     ) -> _Pending:
         """Apply mutations to the RAM graph and hand their group to the committer."""
+        if self.chain is not None:
+            mutations = self.chain.link(mutations)
         self._position += 1
         vectors = [mutation for mutation in mutations if isinstance(mutation, PutVector)]
         group = Group(
@@ -317,31 +363,78 @@ class Memory(MemoryView, Writes):
             + (0 if call is None else 3 * len(call.arguments)),
         )
         self.graph.apply_all(mutations)
+        self._index_soon()
+        if self.cycles is not None:
+            self.cycles.on_applied(self.graph, mutations, now)
+            self._link.request_round()
         pending = _Pending(
-            group, self._clock.monotonic(), asyncio.get_running_loop().create_future(), reply
+            group,
+            self._clock.monotonic(),
+            asyncio.get_running_loop().create_future(),
+            reply,
+            None if self.chain is None else self.chain.head,
         )
         self._pending[group.position] = pending
         self._pending_mutations += len(group.mutations)
         self._link.submit(group)
         return pending
 
-    def takes_writes(self) -> bool:
-        """Whether a write would be accepted now."""
-        try:
-            self._check_writable()
-        except LamboError:
-            return False
-        return self._ready.is_set()
-
     async def append(self, mutations: Sequence[Mutation]) -> bool:
         """Write a group that no caller asked for and wait until it is settled.
 
-        False when the store will never take it.
+        False when the store will never take it. Raises as `check_groups`.
         """
-        assert self.takes_writes()
-        pending = self._queue(tuple(mutations), self._clock.now(), Reply("", {}))
-        await asyncio.wait([pending.outcome])
-        return pending.outcome.result() is not Outcome.REJECTED
+        outcome = self.queue(tuple(mutations))
+        await asyncio.wait([outcome])
+        return outcome.result() is not Outcome.REJECTED
+
+    async def _read_tokens(self) -> Tokens:
+        return await self._link.read_tokens()
+
+    async def evaluate(self, *, is_forced: bool = False) -> Counts:
+        """Promote and demote what the evidence says, if that is needed or forced."""
+        tokens = await self._link.read_tokens()
+        return await cycle_runs.evaluate(
+            self, clock=self._clock, ids=self._ids, tokens=tokens, is_forced=is_forced
+        )
+
+    async def collect(self, *, is_forced: bool = False) -> Counts:
+        """Sweep, if that is due or forced, and count the survivors."""
+        return await cycle_runs.collect(self, clock=self._clock, ids=self._ids, is_forced=is_forced)
+
+    async def settle_cycles(self) -> None:
+        """Look at what has matured before the session is put away; a fault waits for the next."""
+        try:
+            await self.evaluate()
+        except Exception:  # putting away must not fail for want of an evaluation
+            log.exception("session %r: not evaluated before it is put away", self.graph.session_id)
+
+    def note_cycles(self) -> None:
+        """Queue what the next process goes on from; for when no write comes any more."""
+        if self.cycles is None or self.is_fenced or not self._ready.is_set() or self._link.is_away:
+            return
+        note = self.cycles.state_note()
+        notes = (() if note is None else (note,)) + self._accesses.take(self.graph)
+        if notes:
+            self._queue(notes, self._clock.now(), Reply("", {}))
+
+    def _note_shown(self, agent_id: str, concept_ids: Sequence[NodeId]) -> None:
+        if self.cycles is not None:  # they write the counts down
+            self._accesses.note(agent_id, concept_ids, self._clock.now())
+
+    def write_accesses(self) -> None:
+        """Queue what was shown since the last time. Raises as `check_groups`."""
+        mutations = self._accesses.take(self.graph)
+        if mutations:
+            self.queue(mutations)
+
+    def queue(self, mutations: tuple[Mutation, ...]) -> asyncio.Future[Outcome]:
+        """Write a group that no caller asked for, in this very step; how it is settled.
+
+        Raises as `check_groups`.
+        """
+        self.check_groups()
+        return self._queue(mutations, self._clock.now(), Reply("", {})).outcome
 
     async def _settled(self, pending: _Pending) -> Reply:
         """Wait for the store's word on a group, and turn it into a reply or an error."""
@@ -351,42 +444,11 @@ class Memory(MemoryView, Writes):
             )
         key = pending.reply.key
         if not pending.outcome.done():
-            raise OutcomeUnknown(
-                "the write is applied but the store has not confirmed it; ask for its receipt, or "
-                "send the same request again under the same key",
-                idempotency_key=key,
-                retry_after_seconds=self._config.away_after_seconds,
-            )
-        match pending.outcome.result():
-            case Outcome.COMMITTED:
-                return pending.reply
-            case Outcome.REJECTED:
-                raise RejectedByStore(
-                    "the store refused this write; nothing of it was kept, and the call was set "
-                    "aside as a dead letter",
-                    idempotency_key=key,
-                )
-            case Outcome.DROPPED:
-                raise SessionReloaded(
-                    "an earlier write of this session was refused by the store; nothing of this "
-                    "one was stored, send it again",
-                    idempotency_key=key,
-                    retry_after_seconds=ANSWER_RETRY_SECONDS,
-                )
-            case Outcome.LOST:
-                raise self._lease_lost(key)
-            case Outcome.REWOUND:
-                raise self._rewound()
-
-    async def _until_reloaded(self) -> None:
-        try:
-            async with asyncio.timeout(RELOAD_WAIT_SECONDS):
-                await self._ready.wait()
-        except TimeoutError as error:
-            raise StoreUnavailable(
-                "the session is being reloaded from the store; nothing of this write was kept",
-                retry_after_seconds=ANSWER_RETRY_SECONDS,
-            ) from error
+            raise outcome_unknown(key, self._config.away_after_seconds)
+        failure = failure_of(pending.outcome.result(), self.graph.session_id, key)
+        if failure is not None:
+            raise failure
+        return pending.reply
 
     # -- what the host tells ----------------------------------------------------------------------
 
@@ -407,14 +469,16 @@ class Memory(MemoryView, Writes):
         match settled.outcome:
             case Outcome.COMMITTED:
                 self._faults_in_row = 0
+                if self.chain is not None and pending.head is not None:
+                    self.chain.committed = pending.head
             case Outcome.REJECTED:
                 self._faults_in_row += 1
                 self._ready.clear()
                 self._link.request_reload(self)
             case Outcome.LOST:
-                self._shut(self._lease_lost(None))
+                self._shut(lease_lost(self.graph.session_id))
             case Outcome.REWOUND:
-                self._shut(self._rewound())
+                self._shut(store_rewound(self.graph.session_id))
             case Outcome.DROPPED:
                 pass  # the rejection before it asked for the reload
 
@@ -424,6 +488,8 @@ class Memory(MemoryView, Writes):
         position: int,
         receipt_digests: dict[Scope, str],
         link: SessionLink,
+        cycles: SessionCycles | None,
+        chain: AuditChain | None,
     ) -> None:
         """Swap in what the store holds; waiting writes go on."""
         for pending in self._pending.values():  # of the graph that is gone; they may never land
@@ -432,7 +498,7 @@ class Memory(MemoryView, Writes):
         self._in_flight.clear()
         self._pending_mutations = 0
         self._link = link
-        self.graph = graph
+        self.graph, self.cycles, self.chain = graph, cycles, chain
         self._position = position
         self._digests = OrderedDict(receipt_digests)
         if self._faults_in_row >= FAULTS_MAX:
@@ -444,6 +510,8 @@ class Memory(MemoryView, Writes):
                 )
             )
         self._ready.set()
+        if graph.missing_vector_count:  # what was filled in may be undone
+            link.request_vectors()
 
     def on_reload_failed(self) -> None:
         """The stored session cannot be used: stop its writes, answer from what is in RAM."""
@@ -456,33 +524,31 @@ class Memory(MemoryView, Writes):
 
     def on_lease_lost(self) -> None:
         """Another node holds the session: drop what is in RAM."""
-        self._shut(self._lease_lost(None))
-
-    def begin_close(self) -> None:
-        """Refuse new writes; those applied go on to be committed."""
-        self._closing = True
-
-    @property
-    def is_closing(self) -> bool:
-        """Whether new writes are refused because the session is being put away."""
-        return self._closing
+        self._shut(lease_lost(self.graph.session_id))
 
     def touch(self) -> None:
         """Note that somebody uses the session."""
         self.last_used = self._clock.monotonic()
 
-    def resume(self) -> None:
-        """Take writes again: putting the session away did not succeed."""
-        self._closing = False
-
     @property
-    def is_fenced(self) -> bool:
-        return self._fence is not None
+    def position(self) -> int:
+        """Of the newest group applied to the RAM graph."""
+        return self._position
 
     @property
     def unsettled_count(self) -> int:
         """Writes applied and not yet settled."""
         return len(self._pending)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is applied and unsettled, and nothing accepted and not yet applied."""
+        return not self._pending and not self.accepted
+
+    @property
+    def resident_bytes(self) -> int:
+        """About how much of the process's memory the session takes up."""
+        return resident_bytes(self.graph)
 
     def _remember(self, scope: Scope, digest: str) -> None:
         self._digests[scope] = digest
@@ -490,25 +556,8 @@ class Memory(MemoryView, Writes):
             self._digests.popitem(last=False)
 
     def _shut(self, fence: LamboError) -> None:
-        if self._fence is None:
-            self._fence = fence
-        self._ready.set()
-        if isinstance(fence, LeaseLost):
+        if self._raise_fence(fence):
             self._link.forget(self)
-
-    def _lease_lost(self, key: str | None) -> LeaseLost:
-        named = {} if key is None else {"idempotency_key": key}
-        return LeaseLost(
-            f"another server took session '{self.graph.session_id}' over; nothing was stored",
-            retry_after_seconds=ANSWER_RETRY_SECONDS,
-            **named,
-        )
-
-    def _rewound(self) -> StoreRewound:
-        return StoreRewound(
-            f"the store of session '{self.graph.session_id}' is older than what was acknowledged; "
-            "its writes are stopped"
-        )
 
     def _stats(self) -> SessionStats:
         oldest = next(iter(self._pending.values()), None)
@@ -522,36 +571,13 @@ class Memory(MemoryView, Writes):
             degraded=self._link.is_away,
             position=self._position,
             missing_vectors=self.graph.missing_vector_count,
+            resident_bytes=self.resident_bytes,
+            contract=self.graph.contract,
+            configured=None if self._embedder is None else self._embedder.contract,
+            reembedding=self._link.reembedding(),
+            cycles=None if self.cycles is None else self.cycles.stats(),
+            round_seconds=self.round_seconds,
         )
 
     def _warnings(self) -> list[str]:
-        warnings = []
-        if self._link.is_away and self._pending_mutations:
-            warnings.append(f"{len(self._pending)} writes not committed: the store does not answer")
-        if self._link.lease_age_seconds > self._config.lease_ttl_seconds:
-            warnings.append("lease unconfirmed: another server may hold newer memories")
-        if self._fence is not None:
-            warnings.append(f"writes are stopped: {self._fence.message}")
-        try:
-            self._check_contract()
-        except EmbeddingMismatch as error:
-            warnings.append(error.message)
-        return warnings
-
-
-def _arguments_json(request: object) -> str:
-    """A request record as JSON text; equal requests give equal text."""
-    return json.dumps(request, default=_as_json, ensure_ascii=False, separators=(",", ":"))
-
-
-def _as_json(value: object) -> Any:
-    assert is_dataclass(value)
-    return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-def _check_same(digest: str, call: Call) -> None:
-    if digest != call.digest:
-        raise IdempotencyConflict(
-            "this idempotency key was used for another request; use a new key",
-            idempotency_key=call.key,
-        )
+        return self.find_warnings(len(self._pending))

@@ -7,7 +7,11 @@ from typing import Any
 
 import memory.engine.rules as rules
 from memory.engine.columns import Columns
+from memory.engine.embedding import EmbeddingContract
 from memory.engine.graph import Graph
+from memory.engine.times import format_rfc3339
+from memory.service.cycles import CycleStats
+from memory.service.reembedding import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,10 @@ def _count(columns: Columns, name: str, labels: list[str]) -> dict[str, int]:
     return {label: count for label, count in zip(labels, counts, strict=True) if count}
 
 
+def _wire(contract: EmbeddingContract | None) -> dict[str, Any] | None:
+    return None if contract is None else contract.as_wire()
+
+
 @dataclass(frozen=True, slots=True)
 class SessionStats:
     """What `stats` answers.
@@ -48,8 +56,11 @@ class SessionStats:
     `flush_lag_ms` is the age of the oldest uncommitted write, `flush_depth` the number of
     uncommitted mutations; `degraded` says that the store does not answer. `position` is the newest
     place in the session's log. `missing_vectors` counts concepts that recall by meaning cannot find
-    yet. `dead_lettered` counts calls that the store refused for good, `set_aside` stored rows that
-    could not be used; both are kept in tables of their own.
+    yet. `resident_bytes` is about what the session takes up in RAM. `dead_lettered` counts calls
+    that the store refused for good, `set_aside` stored rows that could not be used; both are kept
+    in tables of their own. `contract` is what the session's vectors are of, `configured` the
+    server's embedder, `reembedding` the way to that. `cycles` tells how the background cycles
+    stand, and `round_seconds` how long their last round took.
     """
 
     session_id: str
@@ -60,8 +71,14 @@ class SessionStats:
     degraded: bool = False
     position: int = 0
     missing_vectors: int = 0
+    resident_bytes: int = 0
     dead_lettered: int = 0
     set_aside: int = 0
+    contract: EmbeddingContract | None = None
+    configured: EmbeddingContract | None = None
+    reembedding: Progress | None = None
+    cycles: CycleStats | None = None
+    round_seconds: float = 0.0
 
     @property
     def text(self) -> str:
@@ -75,6 +92,8 @@ class SessionStats:
         ]
         if self.missing_vectors:
             lines.append(f"{self.missing_vectors} concept(s) wait for the embedder")
+        if self.reembedding is not None and self.reembedding.is_live:
+            lines.append(self.reembedding.text)
         if self.dead_lettered:
             lines.append(f"{self.dead_lettered} call(s) refused by the store, kept as dead letters")
         if self.set_aside:
@@ -109,7 +128,27 @@ class SessionStats:
             "flush_depth": self.flush_depth,
             "degraded": self.degraded,
             "missing_vectors": self.missing_vectors,
+            "resident_bytes": self.resident_bytes,
             "dead_lettered": self.dead_lettered,
             "set_aside": self.set_aside,
+            "embedding": {
+                "contract": _wire(self.contract),
+                "configured": _wire(self.configured),
+                "reembedding": None if self.reembedding is None else self.reembedding.counts(),
+            },
+            "cycles": None if self.cycles is None else self._cycles_wire(self.cycles),
             "warnings": [],
+        }
+
+    def _cycles_wire(self, cycles: CycleStats) -> dict[str, Any]:
+        return {
+            "promotion_policy": cycles.promotion_policy,
+            "hot_list_size": cycles.hot_count,
+            "mutations_since_sweep": cycles.mutations_since_sweep,
+            "pending_survivors": cycles.pending_survivors,
+            "swept_at": None if cycles.swept_at is None else format_rfc3339(cycles.swept_at),
+            "evaluated_at": (
+                None if cycles.evaluated_at is None else format_rfc3339(cycles.evaluated_at)
+            ),
+            "round_ms": round(self.round_seconds * 1_000, 3),
         }

@@ -15,24 +15,30 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
+from memory.engine.audit_chain import BlankedRows
 from memory.engine.config import Config, MatchStrategy
 from memory.engine.embedding import EmbeddingContract
 from memory.engine.errors import LeaseHeld, SessionNotFound, StoreUnavailable
 from memory.engine.graph import Graph
-from memory.engine.limits import RECEIPT_DAYS, RECEIPTS_PER_SESSION
+from memory.engine.limits import DUE_SESSIONS, RECEIPT_DAYS, RECEIPTS_PER_SESSION
+from memory.engine.mutations import PurgeText
 from memory.engine.ports import (
     BeingDeleted,
     Clock,
+    Due,
     GraphStore,
+    IdSource,
     Lease,
     LeaseRefused,
     LoadedSession,
+    Removal,
     SessionInfo,
     StoreRejected,
     StoreTransient,
 )
-from memory.engine.snapshot import load_snapshot
+from memory.engine.snapshot import lay_beside, load_snapshot
 from memory.engine.times import SECOND
+from memory.engine.types import AuditEntry, AuditKind
 from memory.service.committer_thread import CommitterThread
 
 log = logging.getLogger("lambo.host")
@@ -64,6 +70,7 @@ class StoreAccess:
         self._clock = clock
         self._contract = contract  # of the sessions made from now on
         self._deletions = 0  # under way in this process
+        self._is_scrubbing = False
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -73,6 +80,11 @@ class StoreAccess:
     async def list_sessions(self, after: str, limit: int) -> Sequence[SessionInfo]:
         job = partial(self._store.list_sessions, after=after, limit=limit)
         return await self._read(job, "the session list")
+
+    async def list_due(self, due: Due) -> Sequence[str]:
+        """Sessions that nobody holds and that want a cycle of a kind now, longest due first."""
+        job = partial(self._store.list_due, due, at=self._clock.now(), limit=DUE_SESSIONS)
+        return await self._read(job, "what is due")
 
     async def trouble_counts(self, session_id: str) -> tuple[int, int]:
         """How many calls of a session the store refused, and how many of its rows are set aside."""
@@ -85,9 +97,33 @@ class StoreAccess:
 
         return await self._read(count, "the counts of trouble")
 
+    async def list_removals(
+        self, session_id: str, before: str | None, limit: int
+    ) -> Sequence[Removal]:
+        job = partial(self._store.list_removals, session_id, before=before, limit=limit)
+        return await self._read(job, "what is gone")
+
+    async def find_removals(self, session_id: str, name: str) -> Sequence[Removal]:
+        return await self._read(
+            partial(self._store.find_removals, session_id, name), "what is gone"
+        )
+
+    async def find_traces(self, session_id: str, purge: PurgeText) -> Mapping[str, int]:
+        return await self._read(partial(self._store.find_traces, session_id, purge), "a text")
+
+    async def find_blanked(self, session_id: str, purge: PurgeText) -> BlankedRows:
+        job = partial(self._store.find_blanked, session_id, purge)
+        return await self._read(job, "the audit rows of a text")
+
+    async def claim_chain_key(self, fingerprint: str) -> str:
+        """Note the fingerprint of the chain key if none is noted; the one that is."""
+        job = partial(self._store.claim_chain_key, fingerprint)
+        return await self._on_committer(job, "the chain key")
+
     async def load(self, session_id: str) -> tuple[LoadedSession, Graph]:
         """What is stored, and its graph; the records themselves are let go."""
-        result = await self._read(partial(_load, self._store, session_id), "the session")
+        job = partial(_load, self._store, session_id, self._contract)
+        result = await self._read(job, "the session")
         if result is None:
             raise session_not_found(session_id)
         return result
@@ -182,14 +218,23 @@ class StoreAccess:
         else:
             log.warning("session %r: %d unusable rows kept in lambo_set_aside", session_id, count)
 
-    async def delete(self, lease: Lease) -> Counter[str]:
-        """Remove a session we hold; rows by table."""
+    async def delete(
+        self, lease: Lease, *, actor: str, ids: IdSource, chain_key: bytes | None = None
+    ) -> Counter[str]:
+        """Remove a session we hold; rows by table. Its audit rows stay, with one of the act."""
+        now = self._clock.now()
+        kind = AuditKind.SESSION_DELETE
+        entry = AuditEntry(ids.next_ordered_id(now), kind, None, None, None, now, actor)
 
         def begin() -> tuple[Iterator[Mapping[str, int]], Mapping[str, int]]:
             # The first step marks it, in the same job: nobody can open it again in between.
             self._committer.committer.detach(lease.session_id)
             slices = self._store.delete_session(
-                lease.session_id, node_id=self._node_id, token=lease.token
+                lease.session_id,
+                node_id=self._node_id,
+                token=lease.token,
+                entry=entry,
+                chain_key=chain_key,
             )
             return slices, next(slices, {})
 
@@ -197,7 +242,24 @@ class StoreAccess:
             slices, removed = await self._on_committer(begin, "a deletion")
             counts = await self._step_through(slices)
         counts.update(removed)
+        await self.scrub()  # one try: what is left of the texts goes with later commits
         return counts
+
+    async def drop_vectors(self, lease: Lease, contract_key: str) -> int:
+        """Remove what a session we hold keeps under a contract that it left; how many."""
+        begin = partial(
+            self._store.drop_vectors,
+            lease.session_id,
+            contract_key,
+            node_id=self._node_id,
+            token=lease.token,
+        )
+        slices = await self._on_committer(begin, "vectors left behind")
+        step = partial(next, slices, None)
+        count = 0
+        while (removed := await self._on_committer(step, "vectors left behind")) is not None:
+            count += removed
+        return count
 
     async def finish_deletions(self) -> None:
         """Go on with deletions that were cut short."""
@@ -211,17 +273,36 @@ class StoreAccess:
         if counts:
             log.info("finished a deletion that was cut short: %s", dict(counts))
 
-    async def prune_receipts(self) -> None:
-        """Drop receipts past their time or over their number."""
+    async def scrub(self) -> bool:
+        """Have no file of the store hold what was purged; False when that must be tried again."""
+        try:
+            return await self._on_committer(self._store.scrub, "its files")
+        except StoreUnavailable:
+            return False
+
+    async def scrub_until_done(self) -> None:
+        """Go on until no file holds what was purged; one such line of tries at a time."""
+        if self._is_scrubbing:
+            return
+        self._is_scrubbing = True
+        tries = 1
+        try:
+            while not await self.scrub():
+                tries += 1
+                await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            self._is_scrubbing = False
+        if tries > 1:
+            log.info("what was purged is gone from the store's files")
+
+    async def prune_receipts(self) -> int:
+        """Drop receipts past their time or over their number; how many."""
         job = partial(
             self._store.prune_receipts,
             before=self._clock.now() - RECEIPT_DAYS * 86_400 * SECOND,
             keep_per_session=RECEIPTS_PER_SESSION,
         )
-        try:
-            await self._on_committer(job, "the receipts")
-        except StoreUnavailable as error:
-            log.warning("receipts not pruned, next try in an hour: %s", error)
+        return await self._on_committer(job, "the receipts")
 
     @contextmanager
     def _deleting(self) -> Iterator[None]:
@@ -260,11 +341,16 @@ def strategy_of(config: Config, contract: EmbeddingContract | None) -> MatchStra
     return MatchStrategy.CANONICAL if contract is None else config.match_strategy
 
 
-def _load(store: GraphStore, session_id: str) -> tuple[LoadedSession, Graph] | None:
+def _load(
+    store: GraphStore, session_id: str, contract: EmbeddingContract | None
+) -> tuple[LoadedSession, Graph] | None:
     loaded = store.load_session(session_id)
     if loaded is None:
         return None
     graph = load_snapshot(loaded.snapshot)
+    if contract is not None and contract != graph.contract and contract.key in loaded.contracts:
+        # It was being given this contract when it was left.
+        lay_beside(graph, contract, store.load_vectors(session_id, contract.key))
     records: list[object] = [
         *loaded.snapshot.concepts,
         *loaded.snapshot.edges,

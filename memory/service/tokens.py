@@ -36,6 +36,7 @@ from memory.engine.tokens import (
     digest_of,
     id_of,
     opens,
+    token_ages,
 )
 from memory.service.replies import Reply
 
@@ -192,6 +193,11 @@ class TokenKeeper:
         await self._reload()
         now = self._clock.now()
         return sum(record.is_live(now) for record in self._records.values())
+
+    async def read_ages(self) -> dict[str, Micros]:
+        """Since when each agent has a token: its oldest that opens something now."""
+        await self._be_fresh()
+        return token_ages(self._records.values(), self._clock.now())
 
     async def close(self) -> None:
         """Write what is left to write; a store that is away loses times of use and nothing else."""

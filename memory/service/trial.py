@@ -14,7 +14,7 @@ from memory.engine.graph import Graph
 from memory.engine.requests import Caller
 from memory.engine.times import Micros
 from memory.service.replies import Reply
-from memory.service.writes import NO_TEXTS, MakePlan, R, Texts, Writes
+from memory.service.writes import NO_TEXTS, LookUp, MakePlan, R, Texts, Writes
 
 
 class _ThrowawayIds:
@@ -52,6 +52,9 @@ class Trial(Writes):
         caller: Caller,
         make_plan: MakePlan[R],
         texts: Texts = NO_TEXTS,
+        *,
+        wait: bool = True,
+        look_up: LookUp | None = None,
     ) -> Reply:
         await self._read_ahead(request)
         return Reply.of(make_plan(0, None).result, key=caller.key)

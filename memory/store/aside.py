@@ -39,6 +39,7 @@ _SESSION_DEFAULTS: Final[Mapping[str, Micros | None]] = {
     "closed_at": None,
     "root_goal": None,
     "embedding_kind": None,
+    "cycle_state": None,
 }
 """What a load takes for a column of the session's own row that it cannot use."""
 

@@ -18,6 +18,9 @@ from memory.engine.mutations import Call, Receipt
 from memory.engine.ports import DeadLetter
 from memory.engine.times import Micros
 from memory.engine.types import (
+    AuditEntry,
+    AuditKind,
+    ChainLink,
     Concept,
     ConceptType,
     Edge,
@@ -49,6 +52,8 @@ class Kind(Enum):
     WEIGHT = "a finite number, zero or more"
     CONCEPT_TYPE = "a concept type"
     STATUS = "a status"
+    STATUS_OR_NULL = "a status or null"
+    AUDIT_KIND = "a kind of audit row"
     EDGE_TYPE = "an edge type"
     FLAG = "true or false"
 
@@ -110,6 +115,17 @@ TRANSITIONS: Final = Table(
         *(Kind.MICROS, Kind.TEXT, Kind.TEXT_OR_NULL, Kind.ID_OR_NULL),
     ),
 )
+ENTRIES: Final = Table(
+    "lambo_audit_event",
+    "Audit row",
+    AuditEntry._fields,
+    (
+        *(Kind.ID, Kind.AUDIT_KIND, Kind.ID_OR_NULL, Kind.STATUS_OR_NULL, Kind.STATUS_OR_NULL),
+        *(Kind.MICROS, Kind.TEXT, Kind.TEXT_OR_NULL, Kind.TEXT_OR_NULL),
+        *(Kind.TEXT_OR_NULL, Kind.TEXT_OR_NULL),
+    ),
+)
+"""The rows of the same table that are no steps of a status."""
 SYNONYMS: Final = Table(
     "lambo_synonym", "Synonym", ("source_key", "canonical_key"), (Kind.TEXT, Kind.TEXT)
 )
@@ -122,6 +138,7 @@ TABLES: Final = {
 CONCEPT_TYPES: Final = {str(member): member for member in ConceptType}
 STATUSES: Final = {str(member): member for member in Status}
 EDGE_TYPES: Final = {str(member): member for member in EdgeType}
+AUDIT_KINDS: Final = {str(member): member for member in AuditKind}
 
 
 # -- records to rows ---------------------------------------------------------------------------
@@ -149,9 +166,31 @@ def reservation_row(session_id: str, reservation: Reservation) -> Row:
     return (session_id, *reservation)
 
 
-def transition_row(session_id: str, transition: Transition) -> Row:
+LINK_COLUMNS: Final = ("sequence", "digests", "link_hash")
+"""The place of an audit row in the hash chain; all null in a row from before the chain."""
+
+
+def link_row(link: ChainLink | None) -> Row:
+    return (None, None, None) if link is None else tuple(link)
+
+
+def transition_row(session_id: str, transition: Transition, detail: Json) -> Row:
+    """The row of a step, its evidence last."""
     before, after = transition.from_status.value, transition.to_status.value
-    return (session_id, *transition[:2], before, after, *transition[4:])
+    return (session_id, *transition[:2], before, after, *transition[4:], json_or_null(detail))
+
+
+def entry_row(session_id: str, entry: AuditEntry) -> Row:
+    return (
+        session_id,
+        entry.id,
+        entry.kind.value,
+        entry.node_id,
+        None if entry.from_status is None else entry.from_status.value,
+        None if entry.to_status is None else entry.to_status.value,
+        *entry[5:8],
+        *map(json_or_null, entry[8:]),
+    )
 
 
 CONTRACT_COLUMNS: Final = (
@@ -224,6 +263,19 @@ def reservation_from(row: Row) -> Reservation:
 
 def transition_from(row: Row) -> Transition:
     return Transition._make((*row[:2], STATUSES[row[2]], STATUSES[row[3]], *row[4:]))
+
+
+def entry_from(row: Row) -> AuditEntry:
+    """Raises `ValueError` where a column that holds JSON holds none."""
+    return AuditEntry(
+        row[0],
+        AUDIT_KINDS[row[1]],
+        row[2],
+        None if row[3] is None else STATUSES[row[3]],
+        None if row[4] is None else STATUSES[row[4]],
+        *row[5:8],
+        *(None if text is None else json.loads(text) for text in row[8:]),
+    )
 
 
 def contract_from(row: Row) -> EmbeddingContract | None:

@@ -1,4 +1,4 @@
-"""Removing rows in slices: whole sessions, and receipts past their time.
+"""Removing rows in slices: whole sessions, vectors of a contract left behind, old receipts.
 
 A session is first marked as gone, in one transaction that also raises its token: from then on
 nobody sees it and no commit on its way can write to it. Its rows follow in bounded transactions.
@@ -15,14 +15,21 @@ from typing import Final
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
+from memory.engine.audit_chain import AuditChain, columns_of_entry, make_link
+from memory.engine.mutations import PutAudit
 from memory.engine.ports import StoreRejected
 from memory.engine.times import Micros
+from memory.engine.types import AuditEntry
+from memory.store import audit, codecs
+from memory.store.audit_trail import read_chain
 from memory.store.dialects import Dialect, dialect_for
 from memory.store.leases import locked_positions
 from memory.store.transactions import writing
 
 SLICE_ROWS: Final = 5_000
 """Rows removed in one transaction."""
+VECTORS_PER_SLICE: Final = 1_000
+"""Vectors removed in one transaction: with one or two pages each, they are the widest rows."""
 
 # Edges first, so that a half-removed session never holds an edge without its ends.
 _KEYS: Final = {
@@ -32,7 +39,6 @@ _KEYS: Final = {
     "lambo_interaction": "id",
     "lambo_synonym": "session_id, source_key",
     "lambo_reservation": "session_id, node_id",
-    "lambo_audit_event": "id",
     "lambo_receipt": "session_id, agent_id, key",
     "lambo_dead_letter": "id",
     "lambo_set_aside": "id",
@@ -40,12 +46,20 @@ _KEYS: Final = {
 
 
 def mark_deleted(
-    cursor: CursorWrapper, dialect: Dialect, session_id: str, *, node_id: str, token: int
+    cursor: CursorWrapper,
+    dialect: Dialect,
+    session_id: str,
+    *,
+    node_id: str,
+    token: int,
+    entry: AuditEntry,
+    chain_key: bytes | None,
 ) -> Micros:
     """Hide a session we hold and fence its writers; the mark that tells this deletion from others.
 
-    A session that is marked already is left as it is. Raises `StoreRejected` if the session is
-    unknown or the lease is not ours.
+    Adds the audit entry, and to its detail the rows that are going to be removed: nobody can write
+    any more. A session that is marked already is left as it is. Raises `StoreRejected` if the
+    session is unknown or the lease is not ours.
     """
     cursor.execute("SELECT deleted_at FROM lambo_session WHERE session_id = %s", [session_id])
     row = cursor.fetchone()
@@ -67,7 +81,24 @@ def mark_deleted(
     )
     cursor.execute("SELECT deleted_at FROM lambo_session WHERE session_id = %s", [session_id])
     (mark,) = cursor.fetchone()
+    counts = _counted(cursor, session_id)
+    told = {**(entry.detail or {}), "counts": counts, "deleted_at": int(mark)}
+    last = entry._replace(detail=told)
+    link = None
+    if chain_key is not None:
+        chain = AuditChain.after(chain_key, session_id, read_chain(cursor, session_id))
+        link = make_link(chain_key, session_id, chain.head, columns_of_entry(last))
+    audit.add_entries(cursor, session_id, [PutAudit(last, link)])
     return int(mark)
+
+
+def _counted(cursor: CursorWrapper, session_id: str) -> dict[str, int]:
+    """Rows of a session by table, as the steps of its removal will count them."""
+    counts = {}
+    for table in _KEYS:
+        cursor.execute(f"SELECT count(*) FROM {table} WHERE session_id = %s", [session_id])
+        (counts[table.removeprefix("lambo_")],) = cursor.fetchone()
+    return {**counts, "session": 1}
 
 
 def marked_sessions(cursor: CursorWrapper) -> list[tuple[str, Micros]]:
@@ -85,7 +116,7 @@ def remove_marked(
     """Remove the rows of a session marked so, a slice a step, its own row last.
 
     Ends early once the session does not bear the mark: then another deletion finished this one.
-    The lease row stays, see `Lease` in `memory.models`.
+    The lease row stays, see `Lease` in `memory.models`, and so do the audit rows, with the mark.
     """
     dialect = dialect_for(connections[alias].vendor)
     for table, key in _KEYS.items():
@@ -98,6 +129,13 @@ def remove_marked(
                     cursor, table, key, "session_id = %s", [session_id], slice_rows
                 )
             yield {table.removeprefix("lambo_"): removed}
+    buried = slice_rows
+    while buried == slice_rows:
+        with writing(alias) as cursor:
+            if not _bears_mark(cursor, dialect, session_id, mark):
+                return
+            buried = audit.bury(cursor, session_id, mark, slice_rows)
+        yield {}
     with writing(alias) as cursor:
         cursor.execute(
             "DELETE FROM lambo_session WHERE session_id = %s AND deleted_at = %s",
@@ -114,6 +152,43 @@ def _bears_mark(cursor: CursorWrapper, dialect: Dialect, session_id: str, mark: 
         [session_id, mark],
     )
     return cursor.fetchone() is not None
+
+
+def drop_vectors(
+    alias: str,
+    session_id: str,
+    contract_key: str,
+    *,
+    node_id: str,
+    token: int,
+    slice_rows: int = VECTORS_PER_SLICE,
+) -> Iterator[int]:
+    """Remove what a session we hold keeps under a contract that is not its own, a slice a step."""
+    dialect = dialect_for(connections[alias].vendor)
+    removed = slice_rows
+    while removed == slice_rows:
+        with writing(alias) as cursor:
+            lease = locked_positions(cursor, dialect, [session_id]).get(session_id)
+            if lease is None or (lease.node_id, lease.token) != (node_id, token):
+                raise StoreRejected("the session of the vectors is held by another writer")
+            cursor.execute(
+                f"SELECT {', '.join(codecs.CONTRACT_COLUMNS)} FROM lambo_session"
+                " WHERE session_id = %s",
+                [session_id],
+            )
+            row = cursor.fetchone()
+            own = None if row is None else codecs.contract_from(row)
+            if own is not None and own.key == contract_key:
+                raise StoreRejected("a session's own vectors may not be removed")
+            removed = delete_slice(
+                cursor,
+                "lambo_embedding",
+                _KEYS["lambo_embedding"],
+                "session_id = %s AND contract_id = %s",
+                [session_id, contract_key],
+                slice_rows,
+            )
+        yield removed
 
 
 def delete_slice(

@@ -15,24 +15,28 @@ from typing import Final
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
+from memory.engine.audit_chain import BlankedRows
 from memory.engine.embedding import EmbeddingContract
-from memory.engine.mutations import Receipt
+from memory.engine.mutations import PurgeText, Receipt
 from memory.engine.ports import (
     BeingDeleted,
     DeadLetter,
+    Due,
     Lease,
     LeaseRefused,
     LoadedSession,
+    Removal,
     SessionBatch,
     SessionInfo,
     StoredPosition,
     StoreRejected,
 )
 from memory.engine.times import Micros
-from memory.store import aside, codecs, deletion, leases
+from memory.engine.types import AuditEntry, NodeId
+from memory.store import aside, audit, audit_trail, codecs, deletion, leases, purging
 from memory.store.dialects import Dialect, dialect_for
-from memory.store.loading import Reading, read_session
-from memory.store.transactions import reading, writing
+from memory.store.loading import Reading, read_session, read_vectors
+from memory.store.transactions import reading, store_failure, writing
 from memory.store.writers import write_groups
 
 _SESSION_COLUMNS: Final = "session_id, created_at, match_strategy, closed_at"
@@ -47,8 +51,8 @@ class DjangoStore:
     """All sessions of one database, durable.
 
     Methods that write (leases, `commit`, deletions, `prune_receipts`, `put_dead_letter`,
-    `put_aside`) and `read_positions` must be called by one thread; the others by any. All of them
-    block. Errors are `StoreTransient` and `StoreRejected`, as the port says.
+    `put_aside`, `scrub`) and `read_positions` must be called by one thread; the others by any. All
+    of them block. Errors are `StoreTransient` and `StoreRejected`, as the port says.
     """
 
     def __init__(self, writer_alias: str = "memory", reader_alias: str = "memory_ro") -> None:
@@ -126,7 +130,7 @@ class DjangoStore:
                 == StoredPosition(node_id, batch.token, batch.expected_position)
             ]
             for batch in admitted:
-                write_groups(cursor, batch.session_id, batch.groups)
+                write_groups(cursor, dialect, batch.session_id, batch.groups)
             leases.advance(cursor, dialect, admitted, ttl_seconds=ttl_seconds)
         return frozenset(batch.session_id for batch in batches).difference(
             batch.session_id for batch in admitted
@@ -152,6 +156,10 @@ class DjangoStore:
         finally:
             connections[self._reader_alias].close()
 
+    def load_vectors(self, session_id: str, contract_key: str) -> Sequence[tuple[NodeId, bytes]]:
+        with reading(self._reader_alias) as cursor:
+            return read_vectors(cursor, session_id, contract_key)
+
     def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
         with reading(self._reader_alias) as cursor:
             cursor.execute(
@@ -161,6 +169,28 @@ class DjangoStore:
             )
             row = cursor.fetchone()
             return None if row is None else codecs.receipt_from(row)
+
+    def list_removals(
+        self, session_id: str, *, before: NodeId | None, limit: int
+    ) -> Sequence[Removal]:
+        with reading(self._reader_alias) as cursor:
+            return audit.list_removals(cursor, session_id, before=before, limit=limit)
+
+    def find_removals(self, session_id: str, name: str) -> Sequence[Removal]:
+        dialect = dialect_for(connections[self._reader_alias].vendor)
+        with reading(self._reader_alias) as cursor:
+            return audit.find_removals(cursor, dialect, session_id, name)
+
+    def find_traces(self, session_id: str, purge: PurgeText) -> Mapping[str, int]:
+        dialect = dialect_for(connections[self._reader_alias].vendor)
+        with reading(self._reader_alias) as cursor:
+            return purging.find_traces(cursor, dialect, session_id, purge)
+
+    def find_blanked(self, session_id: str, purge: PurgeText) -> BlankedRows:
+        dialect = dialect_for(connections[self._reader_alias].vendor)
+        with reading(self._reader_alias) as cursor:
+            audit_ids = purging.find_audit_ids(cursor, dialect, session_id, purge)
+            return audit_trail.blanked_rows(cursor, session_id, audit_ids)
 
     def count_dead_letters(self, session_id: str) -> int:
         return self._count("lambo_dead_letter", session_id)
@@ -183,6 +213,19 @@ class DjangoStore:
             )
             return [SessionInfo(*row) for row in cursor.fetchall()]
 
+    def list_due(self, due: Due, *, at: Micros, limit: int) -> Sequence[str]:
+        column = "evaluate_at" if due is Due.EVALUATE else "collect_at"
+        with reading(self._reader_alias) as cursor:
+            cursor.execute(
+                "SELECT session.session_id FROM lambo_session session"
+                " JOIN lambo_lease lease ON lease.session_id = session.session_id"
+                f" WHERE session.{column} <= %s AND session.deleted_at IS NULL"
+                f" AND lease.expires_at <= {self._dialect().now_micros}"
+                f" ORDER BY session.{column}, session.session_id LIMIT %s",
+                [at, limit],
+            )
+            return [str(name) for (name,) in cursor.fetchall()]
+
     def find_session(self, session_id: str) -> SessionInfo | None:
         with reading(self._reader_alias) as cursor:
             cursor.execute(
@@ -200,6 +243,10 @@ class DjangoStore:
             self._writer(), before=before, keep_per_session=keep_per_session
         )
 
+    def claim_chain_key(self, fingerprint: str) -> str:
+        with writing(self._writer()) as cursor:
+            return audit_trail.claim_key(cursor, fingerprint)
+
     def put_dead_letter(self, letter: DeadLetter) -> None:
         with writing(self._writer()) as cursor:
             cursor.execute(_PUT_DEAD_LETTER, codecs.dead_letter_row(letter))
@@ -214,13 +261,40 @@ class DjangoStore:
         finally:
             connections[alias].close()  # the change would stay with it
 
+    def drop_vectors(
+        self, session_id: str, contract_key: str, *, node_id: str, token: int
+    ) -> Iterator[int]:
+        yield from deletion.drop_vectors(
+            self._writer(), session_id, contract_key, node_id=node_id, token=token
+        )
+
+    def scrub(self) -> bool:
+        alias, dialect = self._writer(), self._dialect()
+        try:
+            with connections[alias].cursor() as cursor:
+                return dialect.scrub(cursor)
+        except Exception as error:
+            raise store_failure(error, connections[alias], at_commit=False) from error
+
     def delete_session(
-        self, session_id: str, *, node_id: str, token: int
+        self,
+        session_id: str,
+        *,
+        node_id: str,
+        token: int,
+        entry: AuditEntry,
+        chain_key: bytes | None = None,
     ) -> Iterator[Mapping[str, int]]:
         alias = self._writer()
         with writing(alias) as cursor:
             mark = deletion.mark_deleted(
-                cursor, self._dialect(), session_id, node_id=node_id, token=token
+                cursor,
+                self._dialect(),
+                session_id,
+                node_id=node_id,
+                token=token,
+                entry=entry,
+                chain_key=chain_key,
             )
         yield {}
         yield from deletion.remove_marked(alias, session_id, mark)

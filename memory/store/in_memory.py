@@ -11,21 +11,28 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from memory.engine.audit_chain import BlankedRows
+from memory.engine.audit_verification import AuditFacts, StoredAuditRow
 from memory.engine.embedding import EmbeddingContract
-from memory.engine.mutations import Group, Receipt
+from memory.engine.mutations import Group, PurgeText, Receipt
 from memory.engine.ports import (
     Clock,
     DeadLetter,
+    Due,
     Lease,
     LeaseRefused,
     LoadedSession,
+    Removal,
     SessionBatch,
     SessionInfo,
     StoredPosition,
     StoreRejected,
 )
 from memory.engine.times import SECOND, Micros
+from memory.engine.types import AuditEntry, NodeId
+from memory.store import in_memory_audit
 from memory.store.in_memory_rows import (
     Rows,
     apply,
@@ -61,6 +68,8 @@ class InMemoryStore:
         self._sessions: dict[str, Rows] = {}
         self._leases: dict[str, _LeaseRow] = {}  # outlive their sessions: tokens never fall
         self._letters: list[DeadLetter] = []
+        self._graves: dict[str, list[StoredAuditRow]] = {}  # audit rows of deleted sessions
+        self._key_fingerprint: str | None = None
 
     # -- leases --------------------------------------------------------------------------------
 
@@ -133,13 +142,17 @@ class InMemoryStore:
         with self._lock:
             admitted = [batch for batch in batches if self._admits(batch, node_id)]
             written: dict[str, Rows] = {}
+            letters: dict[str, list[DeadLetter]] = {}
             for batch in admitted:
                 rows = self._sessions[batch.session_id].copy()
+                letters[batch.session_id] = self._letters_of(batch.session_id)
                 for group in batch.groups:
-                    self._write(rows, batch.session_id, group)
+                    self._write(rows, batch.session_id, group, letters[batch.session_id])
                 written[batch.session_id] = rows
             # Nothing can fail from here on: all of it is stored, or none.
             self._sessions.update(written)
+            self._letters = [item for item in self._letters if item.session_id not in letters]
+            self._letters += [letter for some in letters.values() for letter in some]
             for batch in admitted:
                 self._leases[batch.session_id].position = batch.last_position
                 self._extend(batch.session_id, ttl_seconds)
@@ -154,13 +167,19 @@ class InMemoryStore:
             and self._leases[batch.session_id].position == batch.expected_position
         )
 
-    def _write(self, rows: Rows, session_id: str, group: Group) -> None:
+    def _letters_of(self, session_id: str) -> list[DeadLetter]:
+        return [letter for letter in self._letters if letter.session_id == session_id]
+
+    def _write(self, rows: Rows, session_id: str, group: Group, letters: list[DeadLetter]) -> None:
         for mutation in group.mutations:
             check_text(mutation)
             apply(rows, mutation, self._others(session_id))
         if group.receipt is not None:
             receipt = replace(group.receipt, reply=json_copy(group.receipt.reply))
             rows.receipts[receipt.agent_id, receipt.key] = receipt
+        for mutation in group.mutations:
+            if isinstance(mutation, PurgeText):
+                in_memory_audit.purge(rows, letters, mutation)
 
     def _others(self, session_id: str) -> list[Rows]:
         return [rows for name, rows in self._sessions.items() if name != session_id]
@@ -189,12 +208,95 @@ class InMemoryStore:
                 self._leases[session_id].position,
                 {scope: receipt.digest for scope, receipt in rows.receipts.items()},
                 tuple(faults),
+                tuple(sorted({contract for contract, _ in rows.embeddings})),
+                json_copy(rows.cycles.state),
+                in_memory_audit.chain_of(self._audit_rows(session_id)),
             )
+
+    def load_vectors(self, session_id: str, contract_key: str) -> Sequence[tuple[NodeId, bytes]]:
+        with self._lock:
+            held = self._sessions[session_id].embeddings.items()
+            return sorted((name, some) for (key, name), some in held if key == contract_key)
+
+    def list_due(self, due: Due, *, at: Micros, limit: int) -> Sequence[str]:
+        with self._lock:
+            now, waiting = self._now(), []
+            for name, rows in self._sessions.items():
+                evaluate_at, collect_at = rows.cycles.evaluate_at, rows.cycles.collect_at
+                wanted = evaluate_at if due is Due.EVALUATE else collect_at
+                if wanted is not None and wanted <= at and self._leases[name].expires_at <= now:
+                    waiting.append((wanted, name))
+            return [name for _, name in sorted(waiting)[:limit]]
 
     def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
         with self._lock:
             rows = self._sessions.get(session_id)
             return None if rows is None else rows.receipts.get((agent_id, key))
+
+    def list_removals(
+        self, session_id: str, *, before: NodeId | None, limit: int
+    ) -> Sequence[Removal]:
+        with self._lock:
+            rows = self._sessions.get(session_id)
+            if rows is None:
+                return []
+            return in_memory_audit.list_removals(rows, before=before, limit=limit)
+
+    def find_removals(self, session_id: str, name: str) -> Sequence[Removal]:
+        with self._lock:
+            rows = self._sessions.get(session_id)
+            return [] if rows is None else in_memory_audit.find_removals(rows, name)
+
+    def find_traces(self, session_id: str, purge: PurgeText) -> Mapping[str, int]:
+        with self._lock:
+            rows = self._sessions.get(session_id)
+            if rows is None:
+                return {}
+            return in_memory_audit.purge(rows.copy(), self._letters_of(session_id), purge)
+
+    def find_blanked(self, session_id: str, purge: PurgeText) -> BlankedRows:
+        with self._lock:
+            rows = self._sessions.get(session_id)
+            before = self._audit_rows(session_id)
+            if rows is None:
+                return BlankedRows()
+            after = rows.copy()
+            in_memory_audit.purge(after, self._letters_of(session_id), purge)
+            return in_memory_audit.blanked_rows(before, in_memory_audit.stored_rows(after))
+
+    def _audit_rows(self, session_id: str) -> list[StoredAuditRow]:
+        """Every audit row under a name, those of deleted sessions first."""
+        rows = self._sessions.get(session_id)
+        own = [] if rows is None else in_memory_audit.stored_rows(rows)
+        return [*self._graves.get(session_id, ()), *own]
+
+    def claim_chain_key(self, fingerprint: str) -> str:
+        with self._lock:
+            self._key_fingerprint = self._key_fingerprint or fingerprint
+            return self._key_fingerprint
+
+    # -- the audit trail -----------------------------------------------------------------------
+
+    def find_key_fingerprint(self) -> str | None:
+        return self._key_fingerprint
+
+    def list_audited(self, *, after: str, limit: int) -> Sequence[str]:
+        with self._lock:
+            names = sorted({*self._sessions, *self._graves})
+            return [name for name in names if name > after and self._audit_rows(name)][:limit]
+
+    def read_facts(self, session_id: str) -> AuditFacts:
+        with self._lock:
+            return in_memory_audit.facts_of(self._audit_rows(session_id))
+
+    def read_rows(
+        self, session_id: str, *, after: tuple[Any, str] | None, limit: int
+    ) -> Sequence[StoredAuditRow]:
+        with self._lock:
+            return in_memory_audit.page_of(self._audit_rows(session_id), after=after, limit=limit)
+
+    def scrub(self) -> bool:
+        return True  # what was written over is gone
 
     def count_dead_letters(self, session_id: str) -> int:
         with self._lock:
@@ -237,39 +339,66 @@ class InMemoryStore:
             if (letter.session_id, letter.position, letter.created_at) not in known:
                 self._letters.append(letter)
 
+    def drop_vectors(
+        self, session_id: str, contract_key: str, *, node_id: str, token: int
+    ) -> Iterator[int]:
+        with self._lock:
+            rows = self._sessions.get(session_id)
+            own = None if rows is None or rows.contract is None else rows.contract.key
+            if rows is None or not self._is_held(session_id, node_id, token) or own == contract_key:
+                raise StoreRejected("these vectors are not ours to remove")
+            dropped = [place for place in rows.embeddings if place[0] == contract_key]
+            for place in dropped:
+                del rows.embeddings[place]
+        yield len(dropped)
+
     def delete_session(
-        self, session_id: str, *, node_id: str, token: int
+        self,
+        session_id: str,
+        *,
+        node_id: str,
+        token: int,
+        entry: AuditEntry,
+        chain_key: bytes | None = None,
     ) -> Iterator[Mapping[str, int]]:
-        yield self._remove_session(session_id, node_id, token)
+        yield self._remove_session(session_id, node_id, token, entry, chain_key)
 
     def finish_deletions(self) -> Iterator[Mapping[str, int]]:
         return iter(())  # nothing of it outlives the process
 
-    def _remove_session(self, session_id: str, node_id: str, token: int) -> Mapping[str, int]:
+    def _remove_session(
+        self, session_id: str, node_id: str, token: int, entry: AuditEntry, key: bytes | None
+    ) -> Mapping[str, int]:
         with self._lock:
             if session_id not in self._sessions:
                 raise StoreRejected("there is no such session to delete")
             if not self._is_held(session_id, node_id, token):
                 raise StoreRejected("the session to delete is held by another writer")
-            rows = self._sessions.pop(session_id)
-            letters = [letter for letter in self._letters if letter.session_id == session_id]
+            rows, mark = self._sessions[session_id], self._now()
+            letters = self._letters_of(session_id)
             self._letters = [letter for letter in self._letters if letter not in letters]
             lease = self._leases[session_id]
             lease.token += 1
             lease.expires_at = 0
-            return {
+            counts = {
                 "edge": len(rows.edges),
                 "embedding": len(rows.embeddings),
                 "concept": len(rows.concepts),
                 "interaction": len(rows.interactions),
                 "synonym": len(rows.synonyms),
                 "reservation": len(rows.reservations),
-                "audit_event": len(rows.transitions),
                 "receipt": len(rows.receipts),
                 "dead_letter": len(letters),
                 "set_aside": len(rows.aside),
                 "session": 1,
             }
+            last = entry._replace(
+                detail={**(entry.detail or {}), "counts": counts, "deleted_at": mark}
+            )
+            known = self._audit_rows(session_id)
+            self._graves[session_id] = in_memory_audit.buried(known, session_id, last, key, mark)
+            del self._sessions[session_id]
+            return counts
 
     def close(self) -> None:
         """Nothing to give back; the rows stay."""

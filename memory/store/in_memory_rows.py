@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import (
@@ -17,8 +17,13 @@ from memory.engine.mutations import (
     DeleteConcept,
     DeleteEdge,
     DeleteReservation,
+    DeleteSynonym,
     Mutation,
+    PurgeText,
+    PutAccess,
+    PutAudit,
     PutConcept,
+    PutCycleState,
     PutEdge,
     PutInteraction,
     PutReservation,
@@ -26,10 +31,14 @@ from memory.engine.mutations import (
     PutVector,
     Receipt,
     SetRootGoal,
+    SwitchContract,
 )
 from memory.engine.ports import SetAside, StoreRejected
+from memory.engine.standing import standing_of
 from memory.engine.times import Micros
 from memory.engine.types import (
+    AuditEntry,
+    ChainLink,
     Concept,
     ConceptType,
     Edge,
@@ -43,13 +52,15 @@ from memory.engine.types import (
 )
 from memory.store import codecs, soundness
 
+_NO_CYCLES: Final = PutCycleState(None, None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A record that was moved aside or written over, why, and when."""
+    """A record that was moved aside or written over, why, and when; None once it was purged."""
 
     why: SetAside
-    record: Concept | Edge | Interaction | Reservation
+    record: Concept | Edge | Interaction | Reservation | None
     at: Micros
 
 
@@ -67,6 +78,10 @@ class Rows:
     synonyms: dict[str, str] = field(default_factory=dict)
     reservations: dict[NodeId, Reservation] = field(default_factory=dict)
     transitions: dict[NodeId, Transition] = field(default_factory=dict)
+    evidence: dict[NodeId, Json] = field(default_factory=dict)  # of transitions, by event id
+    entries: dict[NodeId, AuditEntry] = field(default_factory=dict)
+    links: dict[NodeId, ChainLink] = field(default_factory=dict)  # of audit rows, by their id
+    cycles: PutCycleState = _NO_CYCLES
     embeddings: dict[tuple[str, NodeId], bytes] = field(default_factory=dict)
     receipts: dict[tuple[str, str], Receipt] = field(default_factory=dict)
     aside: list[Kept] = field(default_factory=list)
@@ -82,6 +97,9 @@ class Rows:
             synonyms=dict(self.synonyms),
             reservations=dict(self.reservations),
             transitions=dict(self.transitions),
+            evidence=dict(self.evidence),
+            entries=dict(self.entries),
+            links=dict(self.links),
             embeddings=dict(self.embeddings),
             receipts=dict(self.receipts),
             aside=list(self.aside),
@@ -124,10 +142,18 @@ def apply(rows: Rows, mutation: Mutation, others: Iterable[Rows]) -> None:
             _delete_concept(rows, concept_id)
         case DeleteEdge(id=edge_id):
             _delete_edge(rows, edge_id)
-        case ApplyTransition(transition=transition):
+        case ApplyTransition(transition=transition, detail=detail, link=link):
             _apply_transition(rows, transition, others)
+            rows.evidence.setdefault(transition.id, json_copy(detail))
+            _put_link(rows, transition.id, link)
+        case PutCycleState():
+            rows.cycles = mutation._replace(state=json_copy(mutation.state))
+        case PutAccess():
+            _note_access(rows, mutation)
         case PutVector(concept_id=concept_id, contract=contract, vector=vector):
             rows.embeddings[contract, concept_id] = vector
+        case SwitchContract(contract=own):
+            rows.contract = own
         case SetRootGoal(root_goal=root_goal):
             rows.root_goal = json_copy(root_goal)
         case PutSynonym(source_key=source_key, canonical_key=canonical_key):
@@ -136,6 +162,13 @@ def apply(rows: Rows, mutation: Mutation, others: Iterable[Rows]) -> None:
             rows.reservations[reservation.node_id] = reservation
         case DeleteReservation(node_id=node_id):
             rows.reservations.pop(node_id, None)
+        case DeleteSynonym(source_key=source_key):
+            rows.synonyms.pop(source_key, None)
+        case PutAudit(entry=entry, link=link):
+            _put_entry(rows, entry, others)
+            _put_link(rows, entry.id, link)
+        case PurgeText():
+            pass  # carried out after the receipt of its group is written: `purge`
 
 
 def _put_interaction(rows: Rows, interaction: Interaction, others: Iterable[Rows]) -> None:
@@ -166,6 +199,14 @@ def _put_concept(rows: Rows, concept: Concept, others: Iterable[Rows]) -> None:
     ):
         raise StoreRejected(f"the key of concept {concept.id} is taken")
     rows.concepts[concept.id] = concept
+
+
+def _note_access(rows: Rows, access: PutAccess) -> None:
+    known = rows.concepts.get(access.concept_id)
+    if known is not None:
+        rows.concepts[known.id] = known._replace(
+            access_count=access.access_count, last_accessed=access.last_accessed
+        )
 
 
 def _delete_concept(rows: Rows, concept_id: NodeId) -> None:
@@ -225,6 +266,22 @@ def _apply_transition(rows: Rows, transition: Transition, others: Iterable[Rows]
     )
 
 
+def _put_entry(rows: Rows, entry: AuditEntry, others: Iterable[Rows]) -> None:
+    if any(entry.id in other.entries or entry.id in other.transitions for other in others):
+        raise StoreRejected(f"audit row {entry.id} belongs to another session")
+    stored = entry._replace(
+        detail=json_copy(entry.detail),
+        texts=json_copy(entry.texts),
+        removed=json_copy(entry.removed),
+    )
+    rows.entries.setdefault(entry.id, stored)
+
+
+def _put_link(rows: Rows, audit_id: NodeId, link: ChainLink | None) -> None:
+    if link is not None:
+        rows.links.setdefault(audit_id, link)
+
+
 def snapshot_of(session_id: str, rows: Rows) -> tuple[Snapshot, list[SetAside]]:
     """The rows as a sound snapshot, and a sentence for each one left out."""
     by_time = sorted(rows.interactions.values(), key=lambda item: item.created_at)
@@ -259,6 +316,7 @@ def snapshot_of(session_id: str, rows: Rows) -> tuple[Snapshot, list[SetAside]]:
         match_strategy=rows.match_strategy,
         contract=rows.contract,
         vectors=_vectors(rows, {concept.id for concept in concepts}),
+        standing=standing_of(rows.entries.values(), (concept.id for concept in concepts)),
     )
     return snapshot, faults
 

@@ -21,8 +21,10 @@ from django.db.backends.utils import CursorWrapper
 from memory.engine.collection import collection_paused
 from memory.engine.embedding import EmbeddingContract
 from memory.engine.ports import LoadedSession, SetAside
+from memory.engine.standing import standing_of
 from memory.engine.times import Micros
 from memory.engine.types import (
+    AuditEntry,
     Concept,
     Edge,
     EdgeType,
@@ -32,7 +34,8 @@ from memory.engine.types import (
     Snapshot,
     Transition,
 )
-from memory.store import codecs, soundness
+from memory.store import audit, codecs, soundness
+from memory.store.audit_trail import read_chain
 from memory.store.codecs import Kind, Row, Table
 from memory.store.dialects import Dialect
 from memory.store.row_checks import ids_are_sound, is_sound, row_fault, soundness_sql
@@ -63,7 +66,8 @@ def read_session(reading: Reading) -> LoadedSession | None:
     """The session as stored, or None if it does not exist or is being deleted."""
     reading.cursor.execute(
         "SELECT session.created_at, session.closed_at, session.root_goal, lease.position,"
-        f" session.match_strategy, {', '.join(codecs.CONTRACT_COLUMNS)} FROM lambo_session session"
+        f" session.match_strategy, session.cycle_state, {', '.join(codecs.CONTRACT_COLUMNS)}"
+        " FROM lambo_session session"
         " LEFT JOIN lambo_lease lease ON lease.session_id = session.session_id"
         " WHERE session.session_id = %s AND session.deleted_at IS NULL",
         [reading.session_id],
@@ -71,15 +75,16 @@ def read_session(reading: Reading) -> LoadedSession | None:
     row = reading.cursor.fetchone()
     if row is None:
         return None
-    created_at, closed_at, goal_text, position, match_strategy, *contract_cells = row
+    created_at, closed_at, goal_text, position, match_strategy, cycles, *contract_cells = row
     with collection_paused():
         snapshot = _read_snapshot(reading)
     contract = _contract(reading, tuple(contract_cells))
+    cycle_state = _json(reading, "cycle_state", "The state of the cycles", cycles)
     return LoadedSession(
         snapshot._replace(
             created_at=_instant(reading, "created_at", created_at) or 0,
             closed_at=_instant(reading, "closed_at", closed_at),
-            root_goal=_goal(reading, goal_text),
+            root_goal=_json(reading, "root_goal", "The root goal", goal_text),
             match_strategy=match_strategy if isinstance(match_strategy, str) else "canonical",
             contract=contract,
             vectors=_read_vectors(reading, contract, {item.id for item in snapshot.concepts}),
@@ -87,6 +92,9 @@ def read_session(reading: Reading) -> LoadedSession | None:
         position or 0,
         _read_receipt_digests(reading),
         tuple(reading.faults),
+        _read_contract_keys(reading),
+        cycle_state=_json(reading, "cycle_state", "The state of the cycles", cycles),
+        chain=read_chain(reading.cursor, reading.session_id),
     )
 
 
@@ -128,9 +136,24 @@ def _read_snapshot(reading: Reading) -> Snapshot:
         reservations=tuple(sorted(reservations, key=by_id)),
         transitions=tuple(
             sorted(
-                _read(reading, codecs.TRANSITIONS, _transitions, condition="kind = 'transition'"),
+                _read(
+                    reading,
+                    codecs.TRANSITIONS,
+                    _transitions,
+                    condition=f"kind = 'transition' AND {audit.OF_LIVE_SESSION}",
+                ),
                 key=by_id,
             )
+        ),
+        standing=standing_of(
+            _read(
+                reading,
+                codecs.ENTRIES,
+                _entries,
+                condition=audit.IS_STANDING,
+                explain=audit.entry_fault,
+            ),
+            (concept.id for concept in concepts),
         ),
     )
 
@@ -143,14 +166,13 @@ def _instant(reading: Reading, column: str, value: Any) -> Micros | None:
     return None
 
 
-def _goal(reading: Reading, text: Any) -> Json:
+def _json(reading: Reading, column: str, noun: str, text: Any) -> Json:
     if text is None:
         return None
     try:
         return json.loads(text)
     except (ValueError, TypeError):
-        sentence = f"The root goal was set aside: {shown(text)} is not JSON."
-        reading.report_column("root_goal", sentence)
+        reading.report_column(column, f"{noun} was set aside: {shown(text)} is not JSON.")
         return None
 
 
@@ -173,19 +195,42 @@ def _read_vectors(
     """
     if contract is None:
         return ()
-    reading.cursor.execute(
+    stored = read_vectors(reading.cursor, reading.session_id, contract.key)
+    return tuple(item for item in stored if item[0] in concepts)
+
+
+def read_vectors(
+    cursor: CursorWrapper, session_id: str, contract_key: str
+) -> list[tuple[str, bytes]]:
+    """What stands under one contract, by concept id; what is no vector at all is left out."""
+    cursor.execute(
         "SELECT concept_id, vector FROM lambo_embedding"
         " WHERE session_id = %s AND contract_id = %s ORDER BY concept_id",
-        [reading.session_id, contract.key],
+        [session_id, contract_key],
     )
     vectors: list[tuple[str, bytes]] = []
-    while rows := reading.cursor.fetchmany(_CHUNK_ROWS):
+    while rows := cursor.fetchmany(_CHUNK_ROWS):
         vectors += [
             (concept, bytes(vector))
             for concept, vector in rows
-            if concept in concepts and isinstance(vector, bytes | memoryview)
+            if isinstance(concept, str) and isinstance(vector, bytes | memoryview)
         ]
-    return tuple(vectors)
+    return vectors
+
+
+def _read_contract_keys(reading: Reading) -> tuple[str, ...]:
+    """Every contract there are vectors of; one step into the index each, however many there are."""
+    found: list[str] = []
+    while True:
+        reading.cursor.execute(
+            "SELECT contract_id FROM lambo_embedding"
+            " WHERE session_id = %s AND contract_id > %s ORDER BY contract_id LIMIT 1",
+            [reading.session_id, found[-1] if found else ""],
+        )
+        row = reading.cursor.fetchone()
+        if row is None or not isinstance(row[0], str):
+            return tuple(found)
+        found.append(row[0])
 
 
 def _read_receipt_digests(reading: Reading) -> Mapping[tuple[str, str], str]:
@@ -362,6 +407,14 @@ def _reservations(rows: Sequence[Row]) -> list[Reservation]:
 
 def _transitions(rows: Sequence[Row]) -> list[Transition]:
     return [codecs.transition_from(row) for row in rows]
+
+
+def _entries(rows: Sequence[Row]) -> list[AuditEntry]:
+    for row in rows:
+        fault = audit.entry_fault(row)
+        if fault is not None:
+            raise LookupError(fault)
+    return [codecs.entry_from(row) for row in rows]
 
 
 def _synonyms(rows: Sequence[Row]) -> list[tuple[str, str]]:

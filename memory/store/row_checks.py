@@ -33,7 +33,10 @@ def soundness_sql(table: Table, dialect: Dialect) -> str:
 
 
 _NULLABLE: Final = frozenset(
-    {Kind.ID_OR_NULL, Kind.TEXT_OR_NULL, Kind.MICROS_OR_NULL, Kind.COUNT_OR_NULL}
+    {
+        *(Kind.ID_OR_NULL, Kind.TEXT_OR_NULL, Kind.MICROS_OR_NULL, Kind.COUNT_OR_NULL),
+        Kind.STATUS_OR_NULL,
+    }
 )
 
 
@@ -64,7 +67,7 @@ def ids_are_sound(rows: Sequence[Row], table: Table) -> bool:
     """
     if table is codecs.SYNONYMS:
         return True
-    if table is codecs.TRANSITIONS:
+    if table in (codecs.TRANSITIONS, codecs.ENTRIES):
         return all(row_fault(table, row) is None for row in rows)
     return ids_are_well_spelled([row[0] for row in rows])
 
@@ -113,7 +116,9 @@ def is_sound(kind: Kind, value: Any) -> bool:
             return type(value) in (bool, int) and value in (0, 1)
         case Kind.CONCEPT_TYPE:
             return value in codecs.CONCEPT_TYPES
-        case Kind.STATUS:
+        case Kind.STATUS | Kind.STATUS_OR_NULL:
             return value in codecs.STATUSES
+        case Kind.AUDIT_KIND:
+            return value in codecs.AUDIT_KINDS
         case Kind.EDGE_TYPE:
             return value in codecs.EDGE_TYPES

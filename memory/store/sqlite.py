@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, Final
 
+from django.db.backends.utils import CursorWrapper
+
 from memory.store.dialects import Dialect, Verdict
 
 # Primary result codes (the low byte of the extended one) after which the same attempt may succeed,
@@ -72,6 +74,24 @@ def decode_leniently(connection: Any) -> None:
     connection.text_factory = _text_or_bytes
 
 
+def scrub(cursor: CursorWrapper) -> bool:
+    """Move the write-ahead log into the database and empty it.
+
+    What was deleted or written over is zeros in the database (`secure_delete`), but stands in the
+    log until then. A reader that is still in an older state of the database keeps the log; it is
+    not waited for, since every commit would wait with us.
+    """
+    cursor.execute("PRAGMA busy_timeout")
+    (patience_ms,) = cursor.fetchone()
+    cursor.execute("PRAGMA busy_timeout = 0")
+    try:
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (is_busy, _, _) = cursor.fetchone()
+    finally:
+        cursor.execute(f"PRAGMA busy_timeout = {patience_ms:d}")
+    return not is_busy
+
+
 SQLITE: Final = Dialect(
     # Whole milliseconds: `unixepoch('subsec')` needs SQLite 3.42, and `julianday` is a float that
     # holds no better than 40 microseconds.
@@ -85,7 +105,9 @@ SQLITE: Final = Dialect(
     is_real="typeof({}) = 'real'",
     is_flag="{} IN (0, 1)",
     as_bytes="CAST({} AS BLOB)",
+    contains="instr({}, %s) > 0",
     judge=judge,
     is_undecodable=is_undecodable,
     decode_leniently=decode_leniently,
+    scrub=scrub,
 )

@@ -23,14 +23,20 @@ from memory.engine.mutations import (
     DeleteConcept,
     DeleteEdge,
     DeleteReservation,
+    DeleteSynonym,
     Mutation,
+    PurgeText,
+    PutAccess,
+    PutAudit,
     PutConcept,
+    PutCycleState,
     PutEdge,
     PutInteraction,
     PutReservation,
     PutSynonym,
     PutVector,
     SetRootGoal,
+    SwitchContract,
 )
 from memory.engine.ports import StoreRejected
 from memory.engine.types import (
@@ -40,7 +46,6 @@ from memory.engine.types import (
     Interaction,
     NodeId,
     Reservation,
-    Transition,
 )
 
 
@@ -51,6 +56,7 @@ class Stage:
     deleted_edges: list[NodeId] = field(default_factory=list)
     deleted_concepts: list[NodeId] = field(default_factory=list)
     deleted_reservations: list[NodeId] = field(default_factory=list)
+    deleted_synonyms: list[str] = field(default_factory=list)
     interactions: dict[NodeId, Interaction] = field(default_factory=dict)
     concepts: dict[NodeId, Concept] = field(default_factory=dict)
     edges: dict[tuple[NodeId, NodeId, EdgeType], Edge] = field(default_factory=dict)
@@ -58,14 +64,18 @@ class Stage:
     reservations: dict[NodeId, Reservation] = field(default_factory=dict)
     vectors: dict[tuple[str, NodeId], bytes] = field(default_factory=dict)
     goals: list[SetRootGoal] = field(default_factory=list)
-    transitions: list[Transition] = field(default_factory=list)
+    contracts: list[SwitchContract] = field(default_factory=list)
+    cycle_states: list[PutCycleState] = field(default_factory=list)
+    accesses: dict[NodeId, PutAccess] = field(default_factory=dict)  # of concepts not put here
+    transitions: list[ApplyTransition] = field(default_factory=list)
     moved: set[NodeId] = field(default_factory=set)  # concepts with a transition
+    entries: list[PutAudit] = field(default_factory=list)
     has_puts: bool = False
 
     def must_precede(self, mutation: Mutation) -> bool:
         """Whether this stage has to be written before a mutation may join one."""
         match mutation:
-            case DeleteEdge() | DeleteConcept() | DeleteReservation():
+            case DeleteEdge() | DeleteConcept() | DeleteReservation() | DeleteSynonym():
                 return self.has_puts
             case PutConcept(concept=concept):
                 return concept.id in self.moved and concept.id not in self.concepts
@@ -73,12 +83,19 @@ class Stage:
                 return False
 
     def add(self, mutation: Mutation) -> None:
-        if isinstance(mutation, DeleteEdge | DeleteConcept | DeleteReservation):
-            self.delete(mutation)
-        else:
-            self.put(mutation)
+        match mutation:
+            case DeleteEdge() | DeleteConcept() | DeleteReservation() | DeleteSynonym():
+                self.delete(mutation)
+            case PutAudit():
+                self.entries.append(mutation)  # it commutes with everything, deletions too
+            case PurgeText():
+                pass  # written after the receipts of its group, see `memory.store.writers`
+            case _:
+                self.put(mutation)
 
-    def delete(self, mutation: DeleteEdge | DeleteConcept | DeleteReservation) -> None:
+    def delete(
+        self, mutation: DeleteEdge | DeleteConcept | DeleteReservation | DeleteSynonym
+    ) -> None:
         match mutation:
             case DeleteEdge(id=edge_id):
                 self.deleted_edges.append(edge_id)
@@ -86,6 +103,8 @@ class Stage:
                 self.deleted_concepts.append(concept_id)
             case DeleteReservation(node_id=node_id):
                 self.deleted_reservations.append(node_id)
+            case DeleteSynonym(source_key=source_key):
+                self.deleted_synonyms.append(source_key)
 
     def put(self, mutation: Mutation) -> None:
         self.has_puts = True
@@ -95,6 +114,9 @@ class Stage:
                 self.interactions[interaction.id] = _in_its_place(first, interaction)
             case PutConcept(concept=concept):
                 self.concepts[concept.id] = _put_over(self.concepts.get(concept.id), concept)
+                self.accesses.pop(concept.id, None)
+            case PutAccess():
+                self._note_access(mutation)
             case PutEdge(edge=edge):
                 ends = (edge.source, edge.target, edge.edge_type)
                 self.edges[ends] = _reinforced(self.edges.get(ends), edge)
@@ -106,11 +128,25 @@ class Stage:
                 self.vectors[contract, concept_id] = vector
             case SetRootGoal():
                 self.goals = [mutation]
+            case SwitchContract():
+                self.contracts = [mutation]
+            case PutCycleState():
+                self.cycle_states = [mutation]
             case ApplyTransition(transition=transition):
-                self.transitions.append(transition)
+                self.transitions.append(mutation)
                 self.moved.add(transition.node_id)
             case _:
                 raise AssertionError(f"no rule to write {type(mutation).__name__}")
+
+    def _note_access(self, access: PutAccess) -> None:
+        """The last word on a concept's accesses counts, whichever mutation says it."""
+        put = self.concepts.get(access.concept_id)
+        if put is None:
+            self.accesses[access.concept_id] = access
+        else:
+            self.concepts[put.id] = put._replace(
+                access_count=access.access_count, last_accessed=access.last_accessed
+            )
 
 
 def stages_of(mutations: Iterable[Mutation]) -> list[Stage]:

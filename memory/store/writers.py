@@ -11,10 +11,18 @@ from typing import Final
 
 from django.db.backends.utils import CursorWrapper
 
-from memory.engine.mutations import Group, SetRootGoal
+from memory.engine.mutations import (
+    ApplyTransition,
+    Group,
+    PurgeText,
+    PutCycleState,
+    SetRootGoal,
+    SwitchContract,
+)
 from memory.engine.ports import StoreRejected
-from memory.engine.types import NodeId, Transition
-from memory.store import codecs
+from memory.engine.types import NodeId
+from memory.store import audit, codecs, purging
+from memory.store.dialects import Dialect
 from memory.store.stages import Stage, stages_of
 
 
@@ -87,21 +95,40 @@ _PUT_RECEIPTS: Final = _upsert(
     key="session_id, agent_id, key",
     update=codecs.RECEIPT_COLUMNS[3:],
 )
+_TRANSITION_COLUMNS: Final = (
+    *_with_session(codecs.TRANSITIONS),
+    "detail",
+    *codecs.LINK_COLUMNS,
+)
 _ADD_TRANSITION: Final = (
-    f"INSERT INTO lambo_audit_event ({', '.join(_with_session(codecs.TRANSITIONS))}, kind)"
-    f" VALUES ({', '.join(['%s'] * (len(codecs.TRANSITIONS.columns) + 1))}, 'transition')"
+    f"INSERT INTO lambo_audit_event ({', '.join(_TRANSITION_COLUMNS)}, kind)"
+    f" VALUES ({', '.join(['%s'] * len(_TRANSITION_COLUMNS))}, 'transition')"
     " ON CONFLICT (id) DO NOTHING"
 )
-_FIND_AUDIT_SESSION: Final = "SELECT session_id FROM lambo_audit_event WHERE id = %s"
+
 _MOVE_STATUS: Final = (
     "UPDATE lambo_concept SET status = %s, blast_radius = %s,"
     " last_demotion_time = COALESCE(%s, last_demotion_time)"
     " WHERE id = %s AND session_id = %s"
 )
 _SET_GOAL: Final = "UPDATE lambo_session SET root_goal = %s WHERE session_id = %s"
+_SET_CONTRACT: Final = (
+    f"UPDATE lambo_session SET {', '.join(f'{name} = %s' for name in codecs.CONTRACT_COLUMNS)}"
+    " WHERE session_id = %s"
+)
+
+_SET_CYCLE_STATE: Final = (
+    "UPDATE lambo_session SET cycle_state = %s, evaluate_at = %s, collect_at = %s"
+    " WHERE session_id = %s"
+)
+_NOTE_ACCESS: Final = (
+    "UPDATE lambo_concept SET access_count = %s, last_accessed = %s"
+    " WHERE id = %s AND session_id = %s"
+)
 
 _DELETE_EDGES: Final = "DELETE FROM lambo_edge WHERE session_id = %s AND id = %s"
 _DELETE_RESERVATIONS: Final = "DELETE FROM lambo_reservation WHERE session_id = %s AND node_id = %s"
+_DELETE_SYNONYMS: Final = "DELETE FROM lambo_synonym WHERE session_id = %s AND source_key = %s"
 # A concept takes with it whatever still touches it. Two statements for the two ends: each is a
 # range of an index, which one statement with OR is not on every engine.
 _DELETE_CONCEPTS: Final = (
@@ -113,8 +140,22 @@ _DELETE_CONCEPTS: Final = (
 )
 
 
-def write_groups(cursor: CursorWrapper, session_id: str, groups: Sequence[Group]) -> None:
+def write_groups(
+    cursor: CursorWrapper, dialect: Dialect, session_id: str, groups: Sequence[Group]
+) -> None:
     """Store consecutive groups of one session, receipts included."""
+    start = 0
+    for end, group in enumerate(groups, start=1):
+        purges = [item for item in group.mutations if isinstance(item, PurgeText)]
+        if purges or end == len(groups):
+            # A purge blanks what the groups before it have written, their receipts too.
+            _write_run(cursor, session_id, groups[start:end])
+            for item in purges:
+                purging.purge(cursor, dialect, session_id, item)
+            start = end
+
+
+def _write_run(cursor: CursorWrapper, session_id: str, groups: Sequence[Group]) -> None:
     for stage in stages_of(mutation for group in groups for mutation in group.mutations):
         write_stage(cursor, session_id, stage)
     receipts = [group.receipt for group in groups if group.receipt is not None]
@@ -129,6 +170,7 @@ def write_stage(cursor: CursorWrapper, session_id: str, stage: Stage) -> None:
     for statement in _DELETE_CONCEPTS:
         _delete(cursor, statement, session_id, stage.deleted_concepts)
     _delete(cursor, _DELETE_RESERVATIONS, session_id, stage.deleted_reservations)
+    _delete(cursor, _DELETE_SYNONYMS, session_id, stage.deleted_synonyms)
 
     _write_owned(
         cursor,
@@ -160,8 +202,21 @@ def write_stage(cursor: CursorWrapper, session_id: str, stage: Stage) -> None:
     )
     for goal in stage.goals:
         _set_goal(cursor, session_id, goal)
-    for transition in stage.transitions:
-        _write_transition(cursor, session_id, transition)
+    for switch in stage.contracts:
+        _set_contract(cursor, session_id, switch)
+    for cycles in stage.cycle_states:
+        _set_cycle_state(cursor, session_id, cycles)
+    _write_all(
+        cursor,
+        _NOTE_ACCESS,
+        [
+            (access.access_count, access.last_accessed, access.concept_id, session_id)
+            for access in stage.accesses.values()
+        ],
+    )
+    for step in stage.transitions:
+        _write_transition(cursor, session_id, step)
+    audit.add_entries(cursor, session_id, stage.entries)
 
 
 def _write_all(cursor: CursorWrapper, statement: str, rows: Sequence[codecs.Row]) -> None:
@@ -188,13 +243,26 @@ def _set_goal(cursor: CursorWrapper, session_id: str, goal: SetRootGoal) -> None
         raise StoreRejected("the session has no row")
 
 
-def _write_transition(cursor: CursorWrapper, session_id: str, transition: Transition) -> None:
+def _set_contract(cursor: CursorWrapper, session_id: str, switch: SwitchContract) -> None:
+    cursor.execute(_SET_CONTRACT, [*codecs.contract_row(switch.contract), session_id])
+    if cursor.rowcount != 1:
+        raise StoreRejected("the session has no row")
+
+
+def _set_cycle_state(cursor: CursorWrapper, session_id: str, cycles: PutCycleState) -> None:
+    state = codecs.json_or_null(cycles.state)
+    cursor.execute(_SET_CYCLE_STATE, [state, cycles.evaluate_at, cycles.collect_at, session_id])
+    if cursor.rowcount != 1:
+        raise StoreRejected("the session has no row")
+
+
+def _write_transition(cursor: CursorWrapper, session_id: str, step: ApplyTransition) -> None:
     """The audit row, and the concept's status with it if that row is new."""
-    cursor.execute(_ADD_TRANSITION, codecs.transition_row(session_id, transition))
+    transition = step.transition
+    row = codecs.transition_row(session_id, transition, step.detail)
+    cursor.execute(_ADD_TRANSITION, (*row, *codecs.link_row(step.link)))
     if cursor.rowcount == 0:
-        cursor.execute(_FIND_AUDIT_SESSION, [transition.id])
-        if cursor.fetchone() != (session_id,):
-            raise StoreRejected("an audit row's id is taken by another session")
+        audit.check_owner(cursor, session_id, transition.id)
         return
     cursor.execute(
         _MOVE_STATUS,

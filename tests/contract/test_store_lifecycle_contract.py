@@ -25,7 +25,7 @@ from memory.engine.ports import (
     StoreRejected,
 )
 from memory.engine.types import Reservation, Status
-from session_log import NODE, START, SessionLog, acquire, counted
+from session_log import NODE, START, SessionLog, acquire, counted, deletion_entry
 
 YEAR_1 = -62_135_596_800_000_000
 YEAR_9999 = 253_402_300_799_999_999
@@ -236,7 +236,9 @@ def test_deleting_a_session_removes_all_of_it_and_nothing_else(store: GraphStore
         assert store.put_aside(loaded, node_id=NODE, token=log.token, at=START) == 1
     before = {name: logs[name].load() for name in ("keep", "drop%")}
 
-    counts = counted(store.delete_session("drop", node_id=NODE, token=logs["drop"].token))
+    counts = counted(
+        store.delete_session("drop", node_id=NODE, token=logs["drop"].token, entry=deletion_entry())
+    )
 
     assert counts == {
         "edge": 250,
@@ -245,7 +247,6 @@ def test_deleting_a_session_removes_all_of_it_and_nothing_else(store: GraphStore
         "interaction": 1,
         "synonym": 1,
         "reservation": 1,
-        "audit_event": 1,
         "receipt": 1,
         "dead_letter": 1,
         "set_aside": 1,
@@ -266,7 +267,9 @@ def test_deleting_an_unknown_session_is_rejected(log: SessionLog, name: str) -> 
     before = log.load()
 
     with pytest.raises(StoreRejected):
-        counted(log.store.delete_session(name, node_id=NODE, token=log.token))
+        counted(
+            log.store.delete_session(name, node_id=NODE, token=log.token, entry=deletion_entry())
+        )
 
     assert log.load() == before
 
@@ -275,7 +278,9 @@ def test_only_the_holder_of_the_lease_may_delete(log: SessionLog) -> None:
     (concept,) = log.write("here")
     for node_id, token in (("node-b", log.token), (NODE, log.token - 1)):
         with pytest.raises(StoreRejected):
-            counted(log.store.delete_session("s", node_id=node_id, token=token))
+            counted(
+                log.store.delete_session("s", node_id=node_id, token=token, entry=deletion_entry())
+            )
     assert log.load().concepts == (concept,)
 
 
@@ -283,7 +288,7 @@ def test_a_name_can_be_used_again_when_its_deletion_is_through(store: GraphStore
     old, other = SessionLog(store, seed=1), SessionLog(store, "t", seed=2)
     old.write("old one", "old two")
     counts: Counter[str] = Counter()
-    for removed in store.delete_session("s", node_id=NODE, token=old.token):
+    for removed in store.delete_session("s", node_id=NODE, token=old.token, entry=deletion_entry()):
         counts.update(removed)
         assert acquire(store, create=False) is None
         other.write(f"step {other.position}")
@@ -301,7 +306,7 @@ def test_a_name_can_be_used_again_when_its_deletion_is_through(store: GraphStore
 def test_a_name_used_again_starts_empty_under_a_higher_token(store: GraphStore) -> None:
     log = SessionLog(store)
     log.write("old")
-    counted(store.delete_session("s", node_id=NODE, token=log.token))
+    counted(store.delete_session("s", node_id=NODE, token=log.token, entry=deletion_entry()))
     assert acquire(store, create=False) is None
 
     again = SessionLog(store, seed=9)

@@ -11,6 +11,8 @@ from memory.engine.limits import COUNTER_MAX
 from memory.engine.mutations import Call, Receipt
 from memory.engine.ports import DeadLetter
 from memory.engine.types import (
+    AuditEntry,
+    AuditKind,
     Concept,
     ConceptType,
     Edge,
@@ -59,6 +61,12 @@ transitions = st.builds(
     *(ids, ids, st.sampled_from(Status), st.sampled_from(Status), st.none() | counts),
     *(st.none() | instants, instants, texts, st.none() | texts, st.none() | ids),
 )
+entries = st.builds(
+    AuditEntry,
+    *(ids, st.sampled_from(AuditKind), st.none() | ids),
+    *(st.none() | st.sampled_from(Status), st.none() | st.sampled_from(Status), instants, texts),
+    *(st.none() | texts, json_values, json_values, json_values),
+)
 reservations = st.builds(Reservation, ids, texts, instants)
 receipts = st.builds(
     Receipt, texts, texts, texts, texts, json_values, st.integers(1, 2**62), instants
@@ -102,6 +110,14 @@ def test_transition_round_trip(session_id: str, record: Transition) -> None:
     back = codecs.transition_from(row)
     assert back == record
     assert type(back.to_status) is Status
+
+
+@given(texts, entries)
+def test_audit_entry_round_trip(session_id: str, record: AuditEntry) -> None:
+    row = check(session_id, codecs.entry_row(session_id, record), codecs.ENTRIES)
+    back = codecs.entry_from(row)
+    assert back == record
+    assert type(back.kind) is AuditKind
 
 
 @given(texts, reservations)

@@ -93,7 +93,9 @@ def as_write(request: object) -> Write:
             case DemoteRequest():
                 return plan_demote(graph, request, stamp).mutations
             case RetractRequest():
-                return plan_retract(graph, request).mutations
+                return plan_retract(
+                    graph, request, actor="a", now=stamp.now, ids=stamp.ids
+                ).mutations
             case ReserveRequest():
                 return plan_reserve(graph, request, agent_id="a", now=stamp.now).mutations
             case ReleaseRequest():
@@ -102,7 +104,9 @@ def as_write(request: object) -> Write:
                 plan = plan_root_goal(graph, request, actor="a", now=stamp.now, ids=stamp.ids)
                 return plan.mutations
             case SynonymRequest():
-                return plan_synonym(graph, request).mutations
+                return plan_synonym(
+                    graph, request, actor="a", now=stamp.now, ids=stamp.ids
+                ).mutations
         raise AssertionError(request)
 
     return write

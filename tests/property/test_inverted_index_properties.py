@@ -50,6 +50,56 @@ def check_against_plain(index: InvertedIndex, corpus: Corpus, query: list[str]) 
         assert index.search(query, limit, tie_key=tie_key) == everything[:limit]
 
 
+PARTED = st.sampled_from(["alpha", "beta", "alpha,", "alpha/beta", "beta.gamma", "gamma"])
+
+
+def parts_of_token(token: str) -> list[str]:
+    return [] if token.isalnum() else token.replace("/", " ").replace(".", " ").strip(",").split()
+
+
+def parted_bm25(corpus: Corpus, query: list[str]) -> dict[int, float]:
+    """BM25 where a token also counts inside longer ones; lengths are of whole tokens."""
+    padded = {
+        row: [*document, *(part for token in document for part in parts_of_token(token))]
+        for row, document in corpus.items()
+    }
+    scores = dict.fromkeys(corpus, 0.0)
+    for term in set(query):
+        df = sum(term in document for document in padded.values())
+        for row, document in padded.items():
+            tf = document.count(term)
+            if tf:
+                average = sum(map(len, corpus.values())) / len(corpus)
+                length = 0.25 + 0.75 * len(corpus[row]) / average
+                idf = log(1 + (len(corpus) - df + 0.5) / (df + 0.5))
+                scores[row] += idf * tf * 2.2 / (tf + 1.2 * length)
+    return {row: score for row, score in scores.items() if score > 0}
+
+
+@given(
+    st.lists(st.lists(PARTED, max_size=7), max_size=20),
+    st.lists(st.integers(0, 30)),
+    st.lists(PARTED, max_size=5),
+    st.integers(0, 20),
+)
+def test_scores_with_parts_are_bm25_over_words_wherever_they_stand(
+    documents: list[list[str]], gone: list[int], query: list[str], loaded: int
+) -> None:
+    index = InvertedIndex(parts_of_token)
+    corpus = dict(enumerate(documents))
+    index.bulk_load(range(len(documents[:loaded])), documents[:loaded])
+    for row in range(len(documents[:loaded]), len(documents)):
+        index.add(row, documents[row])
+    for row in dict.fromkeys(gone):
+        if corpus.pop(row, None) is not None:
+            index.remove(row)
+
+    found = index.search(query, len(documents) + 1, tie_key=tie_key, with_parts=True)
+
+    assert dict(found) == pytest.approx(parted_bm25(corpus, query), abs=1e-9)
+    check_against_plain(index, corpus, query)  # without parts, nothing is different
+
+
 @given(CORPUS, QUERY)
 def test_scores_are_plain_bm25(documents: list[list[str]], query: list[str]) -> None:
     index = InvertedIndex()

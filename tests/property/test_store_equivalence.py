@@ -22,17 +22,25 @@ from memory.engine.mutations import (
     DeleteConcept,
     DeleteEdge,
     DeleteReservation,
+    DeleteSynonym,
     Mutation,
+    PurgeText,
+    PutAccess,
+    PutAudit,
     PutConcept,
+    PutCycleState,
     PutEdge,
     PutInteraction,
     PutReservation,
     PutSynonym,
     PutVector,
     SetRootGoal,
+    SwitchContract,
 )
-from memory.engine.ports import LoadedSession, StoreRejected
+from memory.engine.ports import LoadedSession, Removal, StoreRejected
 from memory.engine.types import (
+    AuditEntry,
+    AuditKind,
     Concept,
     ConceptType,
     Edge,
@@ -48,6 +56,7 @@ from session_log import START, SessionLog, in_order
 
 _sessions = itertools.count(1)
 CONTRACT = EmbeddingContract("fixture", None, 2)
+ANOTHER = EmbeddingContract("another", "model", 3)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +86,7 @@ def mutations(draw: st.DrawFn, session: int) -> Mutation:
 
     one, two, three = draw(small), draw(small), draw(small)
     at = START + draw(st.integers(0, 9))
-    match draw(st.integers(0, 10)):
+    match draw(st.integers(0, 13)):
         case 0:
             previous = None if one == 0 else node(1, draw(st.sampled_from([one - 1] * 9 + [9])))
             return PutInteraction(Interaction(node(1, one), f"a{two}", None, previous, START + one))
@@ -136,10 +145,39 @@ def mutations(draw: st.DrawFn, session: int) -> Mutation:
                 )
             )
         case 8:
-            return SetRootGoal(two) if draw(st.booleans()) else PutSynonym(f"s{one}", f"t{two}")
+            if draw(st.booleans()):
+                return SetRootGoal(two)
+            spelling = f"s{one}"
+            return PutSynonym(spelling, f"t{two}") if three else DeleteSynonym(spelling)
         case 9:
-            contract = draw(st.sampled_from([CONTRACT.key, "another"]))
-            return PutVector(node(2, one), contract, bytes([two] * 4 * CONTRACT.dim))
+            contract = draw(st.sampled_from([CONTRACT, ANOTHER]))
+            if not three:
+                return SwitchContract(contract)
+            return PutVector(node(2, one), contract.key, bytes([two] * 4 * contract.dim))
+        case 10:
+            concept = {"content": f"content {one}", "id": node(2, one)}
+            return PutAudit(
+                AuditEntry(
+                    id=node(5, draw(st.integers(0, 6))),
+                    # Steps of a status are not put this way.
+                    kind=draw(st.sampled_from(sorted(set(AuditKind) - {AuditKind.TRANSITION}))),
+                    node_id=node(2, one),
+                    from_status=draw(st.none() | st.sampled_from(Status)),
+                    to_status=None,
+                    occurred_at=at,
+                    actor="human",
+                    reason=draw(st.none() | st.just(f"about content {two}")),
+                    detail={"gc_survived": three},
+                    texts=draw(st.none() | st.just([f"content {two}", "other"])),
+                    removed=draw(st.none() | st.just({"concept": concept, "names": {}})),
+                )
+            )
+        case 11:
+            return PurgeText((node(2, one),), f"content {two}")
+        case 12:
+            if draw(st.booleans()):
+                return PutAccess(node(2, one), three, at)
+            return PutCycleState({"counted": two}, draw(st.none() | st.just(at)), None)
         case _:
             return PutReservation(Reservation(node(2, one), f"a{two}", at))
 
@@ -181,9 +219,17 @@ def test_any_log_in_any_batches_leaves_equal_sessions(
                 is_expected if part is batch else commit(reference, part)
             )
         assert loaded(tested) == loaded(reference)
+        assert removals(tested) == removals(reference)
+        for place in range(4):
+            purge = PurgeText((), f"content {place}")
+            assert tested.store.find_traces(name, purge) == reference.store.find_traces(name, purge)
         if data.draw(st.booleans()):
             assert put_aside(tested) == put_aside(reference)
             assert loaded(tested) == loaded(reference)
+
+
+def removals(log: SessionLog) -> list[Removal]:
+    return list(log.store.list_removals(log.session_id, before=None, limit=100))
 
 
 def put_aside(log: SessionLog) -> int:
@@ -205,4 +251,5 @@ def loaded(log: SessionLog) -> LoadedSession:
         session.position,
         session.receipt_digests,
         tuple(sorted(session.set_aside, key=lambda item: item.sentence)),
+        session.contracts,
     )

@@ -134,6 +134,7 @@ def test_operator_secret_goes_with_human_acts_alone(perform: Perform, script: Sc
         "root-goal": lambda client: client.set_root_goal("s", ["g"]),
         "synonym": lambda client: client.declare_synonym("s", "a", "b"),
         "delete": lambda client: client.delete_session("s", confirm="s"),
+        "reembed": lambda client: client.reembed_session("s"),
         "derive": lambda client: client.derive("s", [CONCEPT]),
         "recall": lambda client: client.recall("s", "q"),
         "stats": lambda client: client.stats("s"),
@@ -148,7 +149,22 @@ def test_operator_secret_goes_with_human_acts_alone(perform: Perform, script: Sc
         if script.asked[-1].headers.get("lambo-operator") == "the secret":
             with_secret.add(name)
             assert script.asked[-1].headers["lambo-user"].encode("latin-1").decode() == "zoë"
-    assert with_secret == {"retract", "root-goal", "synonym", "delete"}
+    assert with_secret == {"retract", "root-goal", "synonym", "delete", "reembed"}
+
+
+def test_operator_secret_goes_with_every_call_of_a_client_that_is_told_so(
+    perform: Perform, script: Script
+) -> None:
+    acts: tuple[Act, ...] = (
+        lambda client: client.stats("s"),
+        lambda client: client.derive("s", [CONCEPT]),
+        lambda client: client.retract("s", "x"),
+    )
+    for act in acts:
+        script.will_answer(ok())
+        perform(act, operator_secret="the secret", user="zoë", always_operator=True)
+        assert script.asked[-1].headers["lambo-operator"] == "the secret"
+        assert "lambo-user" in script.asked[-1].headers
 
 
 def test_every_verb_has_its_address(script: Script) -> None:

@@ -22,13 +22,18 @@ def received(status: int, body: Any, **headers: str) -> Received:
 
 def test_verbs_of_the_client_are_those_of_the_table() -> None:
     """The client repeats three facts of the table, which it must not import: it is slow."""
-    named = {name: verb for name, verb in VERBS.items() if "{session}/" in verb.path}
+    with_own_call = {"session-close", "receipt", "disappearances", "reembed"}
+    named = {
+        name: verb
+        for name, verb in VERBS.items()
+        if "{session}/" in verb.path and name not in with_own_call
+    }
     assert {name for name, verb in named.items() if verb.writes} == calls.WRITE_VERBS
     assert {name for name, verb in named.items() if verb.operator_only} == calls.OPERATOR_VERBS
     reads = {name for name, verb in named.items() if verb.method == "POST" and not verb.writes}
-    assert reads - {"session-close"} == calls.READ_VERBS
+    assert reads == calls.READ_VERBS
     gets = {name for name, verb in named.items() if verb.method == "GET"}
-    assert gets - {"receipt"} == calls.GET_VERBS
+    assert gets == calls.GET_VERBS
 
 
 def test_session_in_the_path_is_escaped_whatever_it_holds() -> None:

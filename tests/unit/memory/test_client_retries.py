@@ -194,7 +194,7 @@ def test_unknown_outcome_is_asked_of_the_receipt() -> None:
 
 def test_write_without_a_receipt_is_done_for_the_first_time() -> None:
     played = Played(
-        WRITE, failed("outcome_unknown"), failed("receipt_not_found"), done(), receipt=RECEIPT
+        WRITE, failed("outcome_unknown"), done(state="unknown"), done(), receipt=RECEIPT
     )
     assert played.sent == [WRITE, RECEIPT, WRITE]
     assert played.answer is not None

@@ -42,10 +42,12 @@ def test_naming_a_folder_makes_nothing(folder: DataFolder) -> None:
 @pytest.mark.usefixtures("broad_umask")
 def test_what_is_made_is_for_the_owner_alone(folder: DataFolder) -> None:
     folder.secret_key()
+    folder.chain_key()
     with folder.hold() as held:
         held.publish(url="http://127.0.0.1:1", version="1")
         assert mode_of(folder.path) == 0o700
         assert {path.name: oct(mode_of(path)) for path in folder.path.iterdir()} == {
+            "chain-key": "0o600",
             "node-id": "0o600",
             "runtime.json": "0o600",
             "secret-key": "0o600",
@@ -167,6 +169,17 @@ def test_damaged_secret_key_is_refused(folder: DataFolder, text: str) -> None:
     folder.secret_key_path.write_text(text)
     with pytest.raises(DataFolderUnusable, match="holds no key"):
         folder.secret_key()
+
+
+def test_chain_key_is_made_once_and_never_in_place_of_a_damaged_one(folder: DataFolder) -> None:
+    key = folder.chain_key()
+    assert len(key) >= 64
+    assert key != folder.secret_key()
+    assert DataFolder(folder.path).chain_key() == key
+    folder.chain_key_path.write_text("torn")
+    with pytest.raises(DataFolderUnusable, match="bring it back from a copy"):
+        folder.chain_key()
+    assert folder.chain_key_path.read_text() == "torn"
 
 
 def test_empty_node_id_is_made_anew_and_a_damaged_one_refused(folder: DataFolder) -> None:

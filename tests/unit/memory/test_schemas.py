@@ -26,6 +26,8 @@ REQUIRED: dict[type[Arguments], dict[str, Any]] = {
     schemas.ReleaseArguments: {"concept": "a token"},
     schemas.DemoteArguments: {"chunk": "a token", "chunk_group_id": "chunk"},
     operator_schemas.RetractArguments: {"concept": "a token"},
+    operator_schemas.RestoreArguments: {"id": UUID},
+    operator_schemas.PurgeArguments: {"concept": "a token"},
     operator_schemas.RootGoalArguments: {"goals": ["a token"]},
     operator_schemas.SynonymArguments: {"source": "jwt", "target": "token"},
     operator_schemas.TokenCreateArguments: {
@@ -276,6 +278,7 @@ def test_null_is_taken_only_where_an_argument_may_be_left_out_as_null(
     model: type[Arguments],
 ) -> None:
     optional = {"agent_id", "event_time", "node_id", "concept", "expires_seconds"}
+    optional |= {"vector", "vector_model", "reason", "confirm"}
     for name, info in model.model_fields.items():
         payload = {**REQUIRED[model], name: None}
         if name in optional and not info.is_required() and name not in REQUIRED[model]:

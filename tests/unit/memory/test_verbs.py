@@ -72,8 +72,10 @@ def test_write_verbs_are_the_same_everywhere() -> None:
 
 def test_human_acts_are_those_of_the_design() -> None:
     acts = {verb.name for verb in VERBS.values() if verb.operator_only}
-    of_sessions = {"retract", "root-goal", "synonym", "session-delete"}
-    assert acts == {*of_sessions, "token-create", "token-list", "token-revoke"}
+    of_sessions = {"retract", "root-goal", "synonym", "session-delete", "reembed"}
+    of_sessions |= {"disappearances", "restore", "purge", "confirm"}
+    of_server = {"job-run", "job-list", "token-create", "token-list", "token-revoke"}
+    assert acts == of_sessions | of_server
     assert not any(VERBS[name].tool for name in acts)
 
 

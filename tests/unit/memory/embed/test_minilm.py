@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
 import pytest
 
+from children import child_environment
 from memory.embed import minilm
 from memory.embed.packages import check_file
 from memory.embed.wordpiece import WORD_CHARACTERS_MAX, WordPieceTokenizer
@@ -127,3 +130,23 @@ def test_vocabulary_comes_with_its_attribution() -> None:
     notice = (minilm.VOCABULARY.parent / "NOTICE").read_text(encoding="utf-8")
     assert "Apache License" in notice
     assert minilm.VOCABULARY_SHA256 in notice
+
+
+def test_the_engine_reports_to_nobody_and_leaves_nothing_at_home(tmp_path: Path) -> None:
+    """Its wheels began to send usage to their maker, with a name for the device kept at home."""
+    code = (
+        "from memory.embed import minilm; e = minilm.build();"
+        "print(len(e.embed(['text'], deadline_seconds=60)[0])); e.close()"
+    )
+    # What test machines set, and what would have kept it quiet there alone.
+    quiet = {"CI", "GITHUB_ACTIONS", "TF_BUILD", minilm.NO_REPORTS}
+    environ = {name: text for name, text in child_environment().items() if name not in quiet}
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == "384"
+    assert list(tmp_path.iterdir()) == []

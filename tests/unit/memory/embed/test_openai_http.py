@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from embedding_server import DIM, StandIn, as_answer, vectors_of
 from memory.embed.openai_http import BATCH_TEXTS, REFUSALS_MAX, OpenAiEmbedder
 from memory.embed.registry import build_embedder
 from memory.engine.embedding import Embedded, EmbeddingContract, EmbeddingFailure
 from memory.engine.errors import InvalidConfiguration
-from unit.memory.embed.conftest import DIM, StandIn, as_answer, vectors_of
 
 
 def ask(

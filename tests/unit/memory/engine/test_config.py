@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memory.engine.config import BOUNDS, Config, Durability, MatchStrategy
+from memory.engine.config import BOUNDS, Config, Durability, FusionKind, MatchStrategy
 from memory.engine.errors import InvalidConfiguration
 
 ABSURD: tuple[Any, ...] = (-1, 1e300, 10**400, math.nan, math.inf, -math.inf, "", "text", True, [])
@@ -31,6 +31,14 @@ def test_numeric_setting_at_zero_is_refused_unless_zero_means_something(setting:
             "default_traversal_depth",
             "recall_query_weight",
             "recall_score_weight",
+            "fusion_k",  # the first place is then worth its whole weight
+            "fusion_keyword_weight",
+            "fusion_vector_weight",
+            "fusion_recent_weight",
+            "fusion_context_weight",
+            "canonization_edge_min_age_seconds",
+            "canonization_repromotion_cooldown_seconds",
+            "hot_list_contradiction_max",
         }
         assert getattr(Config(**{setting: 0}), setting) == 0  # type: ignore[arg-type]
     else:
@@ -55,7 +63,10 @@ def test_whole_setting_given_a_fraction_is_refused(setting: str) -> None:
 
 
 def test_every_numeric_setting_has_a_bound() -> None:
-    choices = {"durability", "match_strategy"}
+    choices = {
+        *("durability", "match_strategy", "fusion_kind", "accept_client_vectors"),
+        *("promotion_policy", "canonization_supersede"),
+    }
     assert {field.name for field in fields(Config)} == {*BOUNDS, *choices}
 
 
@@ -66,6 +77,18 @@ def test_defaults_are_accepted_and_frozen() -> None:
     assert config.find_warnings() == ()
     with pytest.raises(FrozenInstanceError):
         config.default_top_k = 6  # type: ignore[misc]
+
+
+def test_fusion_of_neither_words_nor_meaning_is_refused() -> None:
+    with pytest.raises(InvalidConfiguration, match="must not both be 0"):
+        Config(fusion_keyword_weight=0, fusion_vector_weight=0)
+
+
+def test_weights_of_ranks_are_reported_as_useless_where_the_highest_score_decides() -> None:
+    config = Config(fusion_kind=FusionKind.MAX, fusion_k=60, fusion_context_weight=0)
+    told = config.find_warnings()
+    assert [line.partition(" ")[0] for line in told] == ["fusion_k", "fusion_context_weight"]
+    assert replace(config, fusion_kind=FusionKind.RRF).find_warnings() == ()
 
 
 @pytest.mark.parametrize("value", ["Commit", "", "sync", None, 1, True])

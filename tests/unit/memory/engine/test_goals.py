@@ -9,9 +9,9 @@ import pytest
 from graph_writing import Scribe, concept, observation
 from memory.engine.errors import InvalidArgument
 from memory.engine.goals import goal_rows, goal_texts
-from memory.engine.mutations import ApplyTransition, SetRootGoal
+from memory.engine.mutations import ApplyTransition, PutAudit, SetRootGoal
 from memory.engine.snapshot import load_snapshot, take_snapshot
-from memory.engine.types import NodeId, Status, Transition
+from memory.engine.types import AuditKind, NodeId, Status, Transition
 
 
 def climb(scribe: Scribe, content: str, *steps: Status) -> NodeId:
@@ -70,7 +70,10 @@ def test_goal_when_set_then_is_stored_as_an_array() -> None:
     result = scribe.set_goal("launch it", "sell it")
     assert scribe.graph.root_goal == ["launch it", "sell it"]
     assert (result.changed, result.promoted) == (True, ())
-    assert scribe.last == (SetRootGoal(["launch it", "sell it"]),)
+    assert scribe.last[0] == SetRootGoal(["launch it", "sell it"])
+    (entry,) = (mutation.entry for mutation in scribe.last if isinstance(mutation, PutAudit))
+    assert (entry.kind, entry.actor) == (AuditKind.ROOT_GOAL, "human")
+    assert entry.texts == {"before": None, "after": ["launch it", "sell it"]}
 
 
 def test_goal_when_set_then_its_concepts_become_venerable_in_id_order() -> None:

@@ -14,8 +14,8 @@ from memory.engine.embedding import (
 )
 from memory.engine.errors import InvalidSnapshot
 from memory.engine.graph import Graph
-from memory.engine.mutations import DeleteConcept, PutVector
-from memory.engine.snapshot import load_snapshot, take_snapshot
+from memory.engine.mutations import DeleteConcept, PutVector, SwitchContract
+from memory.engine.snapshot import lay_beside, load_snapshot, take_snapshot
 from memory.engine.wire import (
     mutation_from_json,
     mutation_to_json,
@@ -24,6 +24,7 @@ from memory.engine.wire import (
 )
 
 CONTRACT = EmbeddingContract("fixture", None, 3)
+OTHER = EmbeddingContract("fixture", "other", 2)
 
 
 def unit(*numbers: float) -> bytes:
@@ -83,7 +84,8 @@ def test_a_row_used_again_does_not_inherit_a_vector(scribe: Scribe) -> None:
 @pytest.mark.parametrize(
     ("contract", "vector", "fault"),
     [
-        (EmbeddingContract("fixture", "other", 3).key, VECTOR, "another contract"),
+        (OTHER.key, VECTOR[:-1], "is none"),
+        (OTHER.key, b"", "is none"),
         (CONTRACT.key, VECTOR + VECTOR, "another width"),
         (CONTRACT.key, b"", "another width"),
     ],
@@ -104,8 +106,103 @@ def test_a_vector_without_a_concept_or_a_contract_is_refused(scribe: Scribe) -> 
     plain.derive(concept("one"))
     assert not plain.graph.is_hybrid
     assert plain.graph.missing_vector_count == 0
-    with pytest.raises(InvalidSnapshot, match="another contract"):
-        plain.graph.apply(PutVector(id_of(plain.graph, "one"), CONTRACT.key, VECTOR))
+
+
+# -- another contract beside the session's own -----------------------------------------------------
+
+
+def narrow(*numbers: float) -> bytes:
+    vector = check_vector(numbers, OTHER.dim)
+    assert not isinstance(vector, EmbeddingFailure)
+    return vector_bytes(vector)
+
+
+def test_vectors_of_another_contract_are_not_searched_before_the_switch(scribe: Scribe) -> None:
+    graph = scribe.graph
+    one, two = id_of(graph, "one"), id_of(graph, "two")
+    graph.apply(PutVector(one, CONTRACT.key, VECTOR))
+    before = take_snapshot(graph)
+
+    graph.apply(PutVector(one, OTHER.key, narrow(1, 0)))
+    graph.apply(PutVector(two, OTHER.key, narrow(0, 1)))
+
+    assert take_snapshot(graph) == before
+    assert graph.missing_vector_count == 1
+    assert graph.beside.count(OTHER) == 2
+
+
+def test_a_switch_makes_them_the_only_vectors(scribe: Scribe) -> None:
+    graph = scribe.graph
+    one, two = id_of(graph, "one"), id_of(graph, "two")
+    graph.apply(PutVector(one, CONTRACT.key, VECTOR))
+    graph.apply(PutVector(two, OTHER.key, narrow(0, 1)))
+
+    graph.apply(SwitchContract(OTHER))
+
+    assert graph.contract == OTHER
+    assert take_snapshot(graph).vectors == ((two, narrow(0, 1)),)
+    assert graph.missing_vector_count == 1
+    assert (graph.beside.count(OTHER), graph.beside.count(CONTRACT)) == (0, 0)
+    graph.apply(SwitchContract(OTHER))  # told twice, done once
+    assert take_snapshot(graph).vectors == ((two, narrow(0, 1)),)
+    with pytest.raises(InvalidSnapshot, match="another width"):
+        graph.apply(PutVector(one, OTHER.key, VECTOR))
+
+
+def test_a_session_without_a_contract_gets_one_and_keeps_its_strategy() -> None:
+    plain = Scribe()
+    plain.derive(concept("one"))
+    plain.graph.apply(PutVector(id_of(plain.graph, "one"), CONTRACT.key, VECTOR))
+    assert plain.graph.missing_vector_count == 0
+
+    plain.graph.apply(SwitchContract(CONTRACT))
+
+    assert plain.graph.vectors is not None
+    assert len(plain.graph.vectors) == 1
+    assert plain.graph.match_strategy == "canonical"
+
+
+def test_a_concept_takes_its_vectors_along_under_every_contract(scribe: Scribe) -> None:
+    graph = scribe.graph
+    two = id_of(graph, "two")
+    graph.apply(PutVector(two, OTHER.key, narrow(0, 1)))
+
+    graph.apply(DeleteConcept(two))
+    scribe.derive(concept("three"))  # in the same row
+    graph.apply(SwitchContract(OTHER))
+
+    assert take_snapshot(graph).vectors == ()
+    assert graph.missing_vector_count == 2
+
+
+def test_one_contract_is_of_one_width_before_and_at_the_switch(scribe: Scribe) -> None:
+    graph = scribe.graph
+    one, two = id_of(graph, "one"), id_of(graph, "two")
+    graph.apply(PutVector(one, OTHER.key, VECTOR))
+    with pytest.raises(InvalidSnapshot, match="differ in width"):
+        graph.apply(PutVector(two, OTHER.key, narrow(0, 1)))
+    with pytest.raises(InvalidSnapshot, match="another width"):
+        graph.apply(SwitchContract(OTHER))
+    assert graph.contract == CONTRACT
+    assert graph.beside.count(OTHER) == 1
+
+
+def test_what_is_stored_beside_comes_back_but_for_what_is_no_vector(scribe: Scribe) -> None:
+    one, two = id_of(scribe.graph, "one"), id_of(scribe.graph, "two")
+    graph = load_snapshot(take_snapshot(scribe.graph))
+
+    lay_beside(graph, OTHER, [(one, narrow(1, 0)), (two, VECTOR), ("gone", narrow(1, 0))])
+
+    assert graph.beside.count(OTHER) == 1
+    graph.apply(SwitchContract(OTHER))
+    assert take_snapshot(graph).vectors == ((one, narrow(1, 0)),)
+
+
+def test_the_switch_has_a_json_form() -> None:
+    mutation = SwitchContract(OTHER)
+    wire = mutation_to_json(mutation, "session")
+    assert wire["op"] == "switch_contract"
+    assert mutation_from_json(wire) == mutation
 
 
 def test_snapshots_and_their_json_keep_contract_strategy_and_vectors(scribe: Scribe) -> None:

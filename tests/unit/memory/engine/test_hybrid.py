@@ -11,9 +11,21 @@ from graph_writing import START, Scribe, concept, observation, reopened
 from memory.engine.embedding import EmbeddingContract, EmbeddingFailure, Vector, check_vector
 from memory.engine.errors import InvalidArgument
 from memory.engine.graph import Graph
-from memory.engine.hybrid import NEAREST, REPLACEMENTS, Meanings, ReplacementCandidate
+from memory.engine.hybrid import (
+    CHANGES_IN_STEP,
+    NEAREST,
+    REPLACEMENTS,
+    Meanings,
+    ReplacementCandidate,
+    is_behind,
+    look_again,
+    read_pairs,
+    unread_pairs,
+)
+from memory.engine.lexical_veto import find_veto
 from memory.engine.mutations import PutVector
 from memory.engine.requests import ConceptInput
+from memory.engine.supersession import is_new_version
 from memory.engine.times import SECOND
 from memory.engine.types import ConceptType, EdgeType
 from memory.engine.vector_table import VectorTable
@@ -215,6 +227,51 @@ def test_a_look_up_in_a_graph_that_was_replaced_is_done_again(writer: Writer) ->
     result = writer.derive("gamma")
     assert result.meaning is not None
     assert result.meaning.merged == [writer.id("alpha")]
+
+
+def test_a_look_up_that_lies_far_behind_is_done_again_with_the_same_result(writer: Writer) -> None:
+    writer.place(alpha=0, beta=8, gamma=10)
+    writer.derive("alpha")
+    stale = writer.meanings(["gamma"])
+    assert stale is not None
+    assert not is_behind(writer.graph, stale)
+    writer.derive("beta")
+    assert not is_behind(writer.graph, stale)  # one change is for the step to bring in
+    table = writer.graph.vectors
+    assert table is not None
+    for row in range(10, 11 + CHANGES_IN_STEP):
+        table.put(row, at(170))
+    assert is_behind(writer.graph, stale)
+    fresh = look_again(stale, table, table.view())
+    assert not is_behind(writer.graph, fresh)
+    assert set(fresh.found["gamma"].rows.tolist()) == {writer.row("alpha"), writer.row("beta")}
+
+
+def test_long_pairs_are_read_ahead_with_the_verdict_the_step_would_reach(writer: Writer) -> None:
+    filler = "and so on with words that say little " * 300
+    old, new, twin = (f"the port is {port} {filler}" for port in ("80", "81", "80"))
+    twin += "again"
+    writer.vectors |= {old: at(0), new: at(3), twin: at(4)}
+    writer.derive(concept(old, L))
+    meanings = writer.meanings([new, twin])
+    assert meanings is not None
+    pairs = unread_pairs(writer.graph, meanings)
+    assert set(pairs) == {(new, old), (twin, old)}
+    ready = read_pairs(meanings, pairs)
+    assert unread_pairs(writer.graph, ready) == []
+    for pair in pairs:
+        veto = find_veto(*pair)
+        assert ready.verdicts[pair].veto is (None if veto is None else veto.reason)
+        assert ready.verdicts[pair].is_new_version == (veto is not None and is_new_version(*pair))
+    assert ready.verdicts[new, old].is_new_version
+
+
+def test_short_pairs_are_left_to_the_step(writer: Writer) -> None:
+    writer.place(alpha=0, gamma=10)
+    writer.derive("alpha")
+    meanings = writer.meanings(["gamma"])
+    assert meanings is not None
+    assert unread_pairs(writer.graph, meanings) == []
 
 
 # -- replacement candidates ------------------------------------------------------------------------

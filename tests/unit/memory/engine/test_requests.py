@@ -164,7 +164,7 @@ def test_session_when_an_ordinary_name_then_accepted(good: str) -> None:
 
 
 def derive_of(concepts: int = 1, pairs: int = 0, **citations: int) -> DeriveRequest:
-    cited = {name: ("x",) * count for name, count in citations.items()}
+    cited: Any = {name: ("x",) * count for name, count in citations.items()}
     return DeriveRequest(
         (ConceptInput("cited", E, **cited), *(ConceptInput(f"c{n}", E) for n in range(1, concepts)))
         if concepts

@@ -6,7 +6,13 @@ import pytest
 
 from graph_writing import Scribe, concept, observation, reopened
 from memory.engine.errors import ConceptNotFound
-from memory.engine.mutations import DeleteConcept, DeleteEdge, DeleteReservation, PutEdge
+from memory.engine.mutations import (
+    DeleteConcept,
+    DeleteEdge,
+    DeleteReservation,
+    PutAudit,
+    PutEdge,
+)
 from memory.engine.retract import DEPENDENTS_SHOWN
 from memory.engine.snapshot import load_snapshot, take_snapshot
 from memory.engine.types import EdgeType, Status
@@ -43,7 +49,7 @@ def test_mutations_when_retracted_then_edges_go_before_the_concept() -> None:
     scribe.reserve("user schema")
     scribe.retract("user schema")
     kinds = [type(mutation) for mutation in scribe.last]
-    assert kinds == [DeleteEdge] * 3 + [DeleteReservation, DeleteConcept]
+    assert kinds == [DeleteEdge] * 3 + [DeleteReservation, DeleteConcept, PutAudit]
 
 
 def test_target_when_reserved_then_the_reservation_goes_too() -> None:

@@ -17,6 +17,7 @@ from memory.engine.text import (
     check_text,
     has_key,
     index_tokens,
+    parts_of,
     split_sentences,
 )
 from shared_data import shared_file
@@ -167,6 +168,27 @@ class TestIndexTokens:
     )
     def test_query_syntax_of_search_engines_is_only_text(self, text: str) -> None:
         assert index_tokens(text) == index_tokens(f" {text} ") != []
+
+    @pytest.mark.parametrize(
+        ("token", "parts"),
+        [
+            ("schema", ()),
+            ("caf\u00e9", ()),
+            ("schema,", ("schema",)),
+            ("handlers/users.rs", ("handler", "user", "rs")),
+            ("3.11", ("3", "11")),
+            ("c++", ("c",)),
+            ("a/a/users/users", ("user",)),
+            ("???", ()),
+            ("of/the", ()),
+        ],
+    )
+    def test_words_inside_a_token(self, token: str, parts: tuple[str, ...]) -> None:
+        assert parts_of(token) == parts
+        assert parts_of(token) == parts  # from memory now
+
+    def test_words_inside_a_token_too_long_to_remember(self) -> None:
+        assert parts_of("/".join(["users"] * 50)) == ("user",)
 
     def test_token_too_long_to_remember_is_stemmed_all_the_same(self) -> None:
         assert index_tokens("bo" * 50 + "ing") == ["bo" * 50]
@@ -341,3 +363,12 @@ class TestSplitSentences:
         started = time.perf_counter()
         split_sentences(build(16_000))
         assert time.perf_counter() - started < 2.0
+
+
+def test_a_long_text_has_a_key_wherever_its_first_real_word_stands() -> None:
+    assert has_key("the " * 2_000 + "schema")
+    assert has_key("schema " + "the " * 2_000)
+    assert not has_key("the " * 2_000)
+    # The head of a text is cut at a space, so that half a stop word is not taken for a word.
+    for shift in range(8):
+        assert not has_key(" " * shift + "are the " * 500)

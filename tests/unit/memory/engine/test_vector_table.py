@@ -11,6 +11,7 @@ from memory.engine.vector_table import (
     VectorTable,
     exact_cosines,
     nearest,
+    ranked,
 )
 
 DIM = 8
@@ -130,3 +131,22 @@ def test_a_result_older_than_the_kept_changes_is_searched_again() -> None:
         table.put(7, query)
     now = table.up_to_date(found, view.version, query, 2, floor=0.9)
     assert now.rows.tolist() == [7]
+
+
+def test_what_was_found_beyond_the_wanted_makes_up_for_rows_that_changed() -> None:
+    table, vectors = filled(10)
+    for row in range(5):
+        table.put(row, vectors[4])
+    view, query = table.view(), vectors[4]
+    (found,) = nearest(view, query[np.newaxis], 4, floor=-1.0)
+    assert found.is_cut
+    table.remove(0)
+    # Four of the five are as good as they were; a search for two of them is not needed.
+    assert not table.needs_search(found, view.version, 2)
+    now = table.up_to_date(found, view.version, query, 2, floor=-1.0)
+    assert ranked(now, 2, tie_key=int) == table.search(query, 2, floor=-1.0, tie_key=int)
+    for row in (1, 2, 3):
+        table.remove(row)
+    assert table.needs_search(found, view.version, 2)
+    now = table.up_to_date(found, view.version, query, 2, floor=-1.0)
+    assert ranked(now, 2, tie_key=int) == table.search(query, 2, floor=-1.0, tie_key=int)

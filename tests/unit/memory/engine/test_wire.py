@@ -16,8 +16,13 @@ from memory.engine.mutations import (
     DeleteConcept,
     DeleteEdge,
     DeleteReservation,
+    DeleteSynonym,
     Mutation,
+    PurgeText,
+    PutAccess,
+    PutAudit,
     PutConcept,
+    PutCycleState,
     PutEdge,
     PutInteraction,
     PutReservation,
@@ -27,6 +32,8 @@ from memory.engine.mutations import (
 from memory.engine.snapshot import load_snapshot, take_snapshot
 from memory.engine.times import EARLIEST, LATEST
 from memory.engine.types import (
+    AuditEntry,
+    AuditKind,
     Concept,
     ConceptType,
     Edge,
@@ -64,6 +71,10 @@ EDGE = Edge(
 TRANSITION = Transition(
     A, B, Status.CANONICAL, Status.NONE, None, START, LATEST, "gc", "Superseded", C
 )
+ENTRY = AuditEntry(
+    A, AuditKind.RESTORE, B, Status.VENERABLE, Status.NONE, LATEST, "human", "wanted",
+    {"gc_survived": 1}, {"after": ["a ✓"]}, {"concept": {"id": B}},
+)  # fmt: skip
 MUTATIONS: tuple[Mutation, ...] = (
     PutInteraction(INTERACTION),
     PutInteraction(Interaction(A, "agent-a", None, None, 0)),
@@ -80,6 +91,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     PutSynonym("raw Spelling", "other"),
     PutReservation(Reservation(A, "agent-a", START)),
     DeleteReservation(A),
+    DeleteSynonym("raw Spelling"),
+    PutAudit(ENTRY),
+    PutAudit(AuditEntry(B, AuditKind.SYNONYM, None, None, None, 0, "")),
+    ApplyTransition(TRANSITION, {"policy": "swarm", "checks": []}),
+    PutCycleState({"swept_at": 1}, START, None),
+    PutCycleState(None, None, LATEST),
+    PutAccess(A, 3, START),
+    PurgeText((A, B), "the ✓ content"),
 )
 
 
@@ -102,6 +121,7 @@ def test_snapshot_when_written_as_json_text_then_reads_back_equal() -> None:
     scribe.declare_synonym("alias", "alpha")
     scribe.set_goal("alpha")
     scribe.reserve("alpha")
+    scribe.graph.apply(PutAudit(ENTRY._replace(node_id=scribe.id("alpha"))))
     snapshot = take_snapshot(scribe.graph)._replace(closed_at=START)
     text = json.dumps(snapshot_to_json(snapshot), allow_nan=False)
     assert snapshot_from_json(json.loads(text)) == snapshot
@@ -134,6 +154,7 @@ def test_json_when_written_then_has_the_names_of_the_contract() -> None:
     assert list(dict.fromkeys(ops)) == [
         "upsert_node", "upsert_edge", "delete_node", "delete_edge", "canonization_transition",
         "set_root_goal", "put_synonym", "put_reservation", "delete_reservation",
+        "delete_synonym", "put_audit", "put_cycle_state", "put_access", "purge_text",
     ]  # fmt: skip
 
 
@@ -335,3 +356,9 @@ def test_snapshot_when_malformed_then_refused(changes: dict[str, Any], message: 
 )
 def test_mutation_when_malformed_then_refused(wire: Any, message: str) -> None:
     check_refused(mutation_from_json, wire, message)
+
+
+def test_step_of_a_status_is_refused_as_an_audit_entry() -> None:
+    wire = mutation_to_json(PutAudit(ENTRY), "s")
+    with pytest.raises(InvalidSnapshot):
+        mutation_from_json({**wire, "entry": {**wire["entry"], "kind": "transition"}})

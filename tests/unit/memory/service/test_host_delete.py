@@ -16,6 +16,7 @@ from engine_database import EngineDatabase, engine_database
 from hosting import AGENT, OPERATOR, contents, hosting, statement, until
 from memory.engine.errors import LamboError, StoreUnavailable
 from memory.engine.ports import DeadLetter, StoreTransient
+from memory.engine.types import AuditEntry
 from memory.service.host import SessionHost
 from memory.service.stats import GraphCounts, SessionStats
 from memory.store.django_store import DjangoStore
@@ -38,9 +39,17 @@ class HinderedStore(DjangoStore):
     steps_taken = 0
 
     def delete_session(
-        self, session_id: str, *, node_id: str, token: int
+        self,
+        session_id: str,
+        *,
+        node_id: str,
+        token: int,
+        entry: AuditEntry,
+        chain_key: bytes | None = None,
     ) -> Iterator[Mapping[str, int]]:
-        steps = super().delete_session(session_id, node_id=node_id, token=token)
+        steps = super().delete_session(
+            session_id, node_id=node_id, token=token, entry=entry, chain_key=chain_key
+        )
         for number, removed in enumerate(steps):
             if number == self.halt_at:
                 raise StoreTransient("halted")

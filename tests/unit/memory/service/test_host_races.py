@@ -220,3 +220,34 @@ async def test_reading_a_session_counts_as_using_it() -> None:
         await host.view("a")
         await derive(host, "fact", session="c")
         assert host.open_session_ids == ["a", "c"]
+
+
+async def test_a_session_opened_anew_beside_its_reload_keeps_its_log() -> None:
+    """It was put away and opened again while the reload of its earlier memory waited for the store.
+    That reload then took the log over: every later write was dropped, and stayed in RAM."""
+    store = InMemoryStore()
+    faulty = FaultyStore(store)
+    async with hosting(faulty) as host:
+        await derive(host, "before")
+        load = faulty.fail_next("load_session", FaultKind.HANG)
+        faulty.rejects = lambda group: True
+        with pytest.raises(LamboError):
+            await derive(host, "refused")
+        faulty.rejects = lambda group: False
+        await until(load.entered.is_set)
+
+        async def use_again() -> None:
+            await host.close_session("s", OPERATOR)
+            await derive(host, "again")
+
+        using = asyncio.create_task(use_again())
+        await asyncio.wait([using], timeout=0.2)
+        load.release.set()
+        await using
+        for number in range(3):
+            await derive(host, f"later {number}")
+        held = contents((await host.memory("s", create=False)).graph)
+        assert held == {"before", "again", "later 0", "later 1", "later 2"}
+    loaded = store.load_session("s")
+    assert loaded is not None
+    assert {concept.content for concept in loaded.snapshot.concepts} == held

@@ -25,7 +25,13 @@ from memory.engine.snapshot import load_snapshot, take_snapshot
 from memory.engine.types import ConceptType, EdgeType
 from memory.service.host import SessionHost
 from memory.service.replies import Reply
-from memory.testing import EmbedderFault, FaultyStore, InMemoryStore, ScriptedEmbedder
+from memory.testing import (
+    EmbedderFault,
+    FaultKind,
+    FaultyStore,
+    InMemoryStore,
+    ScriptedEmbedder,
+)
 
 HYBRID = MatchStrategy.HYBRID
 THREE, THREE_AGAIN = "the billing service retries three times", "billing service retries 3 times"
@@ -189,6 +195,20 @@ async def test_recall_finds_what_shares_no_word_stem_with_the_question(
         assert warning.startswith("recall: query embedding failed (injected)")
 
 
+@pytest.mark.parametrize("asked_of", range(12))
+async def test_the_one_fact_that_means_what_is_asked_comes_first_wherever_it_was_written(
+    scripted: ScriptedEmbedder, asked_of: int
+) -> None:
+    """Fusion by rank once put it last: its neighbours' places added up to more than its own."""
+    words = "aardvark bison camel dormouse egret ferret gnu heron ibis jackal kudu lemur".split()
+    async with hosting(InMemoryStore(), embedder=scripted, match_strategy=HYBRID) as host:
+        for word in words:
+            await derive(host, f"pre{word}s")
+        view = await host.view("s")
+        found = await view.recall(RecallRequest(f"pre{words[asked_of]}", traversal_depth=0))
+        assert found.structured["hits"][0]["content"] == f"pre{words[asked_of]}s"
+
+
 async def test_a_recall_of_a_session_without_vectors_asks_no_embedder(
     scripted: ScriptedEmbedder,
 ) -> None:
@@ -296,6 +316,33 @@ async def test_a_concept_retracted_while_it_is_embedded_gets_no_vector(
         graph = await graph_of(host)
         assert graph.vectors is not None
         assert len(graph.vectors) == 1
+
+
+async def test_vectors_lost_to_a_refused_write_before_them_are_made_up_for_again(
+    scripted: ScriptedEmbedder,
+) -> None:
+    """They were dropped with the refused group before them, and the filler had looked at the graph
+    that was going: in a session nobody wrote to, they stayed away."""
+    faulty = FaultyStore(InMemoryStore())
+    async with hosting(faulty, embedder=scripted, retry_initial_seconds=0.001) as host:
+        scripted.fault = EmbedderFault.DOWN
+        await derive(host, THREE)
+        memory = await host.memory("s", create=False)
+        commit = faulty.fail_next("commit", FaultKind.HANG)
+        load = faulty.fail_next("load_session", FaultKind.HANG)
+        faulty.rejects = lambda group: group.call is not None
+        refused = asyncio.create_task(derive(host, "refused"))
+        await until(commit.entered.is_set)
+        scripted.fault = None
+        await until_filled(host)
+        commit.release.set()
+        await asyncio.gather(refused, return_exceptions=True)
+        await until(load.entered.is_set)
+        for _ in range(20):  # the filler looks once more, and finds nothing to do
+            await asyncio.sleep(0)
+        load.release.set()
+        await until(lambda: contents(memory.graph) == {THREE})
+        await until_filled(host)
 
 
 async def test_vectors_the_store_refuses_are_not_written_again(

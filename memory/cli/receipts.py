@@ -1,4 +1,4 @@
-"""`lambo receipt`: how the write under a key ended."""
+"""`lambo receipts`: how the write under a key ended."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
 
 
 VERB: Final = Verb(
-    name="receipt",
-    summary="Show how a write ended: applied, or committed to the store; kept for 7 days.",
-    example="lambo receipt deploy-42",
+    name="receipts",
+    summary="Show how a write ended: accepted, applied, committed, refused or unknown.",
+    example="lambo receipts deploy-42",
     add_arguments=add_arguments,
     run=run,
     render=show_text,

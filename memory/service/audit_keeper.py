@@ -1,0 +1,148 @@
+"""The audit chains of one host: their key, their anchors, and the jobs that look after both.
+
+Owns which sessions get a chain (all, where there is a key), when a head is anchored, and what a
+host says when the rows do not fit. The links themselves are made by `memory.engine.audit_chain`, in
+the step that queues a group.
+
+Invariant: only heads that the store confirmed are anchored, so an anchor never tells of a row that
+was not kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from memory.anchors import Anchor, AnchorFile, AnchorsUnusable, AuditBroken, ChainKeyMismatch
+from memory.engine.audit_chain import AuditChain, key_fingerprint
+from memory.engine.audit_verification import AuditTrail
+from memory.engine.ports import Clock, LoadedSession
+from memory.service.audit_check import AuditReport, check_trail
+from memory.service.jobs import Job, ServerJob, SessionJob
+from memory.service.store_access import StoreAccess
+
+if TYPE_CHECKING:
+    from memory.service.memory import Memory
+
+log = logging.getLogger("lambo.audit")
+
+ANCHOR_SECONDS: Final = 3_600.0
+VERIFY_SECONDS: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """What sealing takes, together or not at all."""
+
+    key: bytes = field(repr=False)
+    anchors: AnchorFile
+    trail: AuditTrail
+    clock: Clock
+
+
+class AuditKeeper:
+    """Seals the audit rows of a host's sessions; without a key it leaves them as they are."""
+
+    def __init__(self, sealed: _Sealed | None = None) -> None:
+        self._sealed = sealed
+
+    @classmethod
+    def sealing(
+        cls, key: bytes, *, anchors: AnchorFile, trail: AuditTrail, clock: Clock
+    ) -> AuditKeeper:
+        """A keeper with a key: every audit row gets a link."""
+        return cls(_Sealed(key, anchors, trail, clock))
+
+    @property
+    def key(self) -> bytes | None:
+        return None if self._sealed is None else self._sealed.key
+
+    def chain_of(self, loaded: LoadedSession) -> AuditChain | None:
+        """The chain of a session that was just loaded."""
+        if self._sealed is None:
+            return None
+        return AuditChain.after(self._sealed.key, loaded.snapshot.session_id, loaded.chain)
+
+    async def claim(self, access: StoreAccess) -> None:
+        """Make sure that the database's chains are ours to go on with.
+
+        Raises `ChainKeyMismatch` where they are made with another key.
+        """
+        if self._sealed is not None:
+            given = key_fingerprint(self._sealed.key)
+            known = await access.claim_chain_key(given)
+            if known != given:
+                raise ChainKeyMismatch(known=known, given=given)
+
+    async def anchor(self, memories: Iterable[Memory]) -> int:
+        """Note the heads that moved since then; how many. Raises `AnchorsUnusable`."""
+        if self._sealed is None:
+            return 0
+        now = self._sealed.clock.now()
+        moved = []
+        for memory in memories:
+            chain = memory.chain
+            if chain is not None and chain.committed.sequence not in (0, chain.anchored):
+                graph, head = memory.graph, chain.committed
+                anchor = Anchor(now, graph.session_id, graph.created_at, *head)
+                moved.append((chain, anchor))
+        if moved:
+            lines = [anchor for _, anchor in moved]
+            await asyncio.to_thread(self._sealed.anchors.append, lines)
+        for chain, anchor in moved:
+            chain.anchored = anchor.sequence
+        return len(moved)
+
+    async def anchor_at_end(self, memories: Iterable[Memory]) -> None:
+        """As `anchor`, where a session must go though its head cannot be noted."""
+        try:
+            await self.anchor(memories)
+        except AnchorsUnusable as error:
+            log.error("sessions are put away without an anchor: %s", error.message)
+
+    async def verify(self) -> AuditReport:
+        """Prove every audit row of the database, in a worker thread."""
+        assert self._sealed is not None
+        return await asyncio.to_thread(_check, self._sealed)
+
+    def jobs(self) -> tuple[Job, ...]:
+        """What a host with chains does again and again."""
+        if self._sealed is None:
+            return ()
+        return (
+            SessionJob(
+                name="anchor",
+                summary="Note the heads of the audit chains in the data folder",
+                interval_seconds=ANCHOR_SECONDS,
+                run=self._run_anchor,
+            ),
+            ServerJob(
+                name="verify-audit",
+                summary="Prove every audit row against its chain",
+                interval_seconds=VERIFY_SECONDS,
+                run=self._run_verify,
+            ),
+        )
+
+    async def _run_anchor(self, memory: Memory) -> Mapping[str, int]:
+        return {"anchors": await self.anchor([memory])}
+
+    async def _run_verify(self, _access: StoreAccess) -> Mapping[str, int]:
+        report = await self.verify()
+        if not report.is_sound:
+            for line in report.lines():
+                log.error("%s", line)
+            raise AuditBroken("; ".join(report.lines()[:2]), broken=report.broken_count)
+        return {"rows_verified": report.verified_count, "rows_unchained": report.unchained_count}
+
+
+UNSEALED: Final = AuditKeeper()
+"""Of a host that keeps nothing, and so has nothing to prove."""
+
+
+def _check(sealed: _Sealed) -> AuditReport:
+    anchors = sealed.anchors.read()  # before the rows: the server goes on meanwhile
+    return check_trail(sealed.trail, sealed.key, anchors)

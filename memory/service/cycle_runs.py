@@ -1,0 +1,92 @@
+"""Evaluating and collecting in an open session: group by group, each settled before the next.
+
+Owns the order of such a run: what is decided is queued in the same synchronous step, so no verdict
+is applied to a graph it was not made on. Decides neither what is found nor when a run is due.
+
+Invariant: nothing is planned while the session would not take it, so what a plan has counted as
+done is always in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from memory.engine.mutations import ApplyTransition, DeleteConcept, DeleteEdge, Mutation, PutConcept
+from memory.engine.ports import Clock, IdSource
+from memory.engine.types import Status
+from memory.service.cycles import Tokens
+
+if TYPE_CHECKING:
+    from memory.service.memory import Memory
+
+Counts: TypeAlias = Mapping[str, int]
+
+_STOOD_STILL: Final[Counts] = {}
+
+
+async def evaluate(
+    memory: Memory, *, clock: Clock, ids: IdSource, tokens: Tokens, is_forced: bool = False
+) -> Counts:
+    """Promote and demote what the evidence says, if an evaluation is needed or forced."""
+    async with memory.cycle_turn:
+        graph, cycles = memory.graph, memory.cycles
+        if cycles is None or not memory.takes_cycles():
+            return _STOOD_STILL
+        now = clock.now()
+        if not is_forced and not cycles.needs_evaluation(now):
+            return _STOOD_STILL
+        steps = cycles.evaluate(graph, now, ids=ids, tokens=tokens)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                mutations: tuple[Mutation, ...] = done.value
+                break
+            await asyncio.sleep(0)
+            if memory.graph is not graph or not memory.takes_cycles():
+                return _STOOD_STILL
+        outcome = memory.queue(mutations)
+        await asyncio.wait([outcome])
+        return {"evaluated": 1, **_steps(mutations)}
+
+
+async def collect(
+    memory: Memory, *, clock: Clock, ids: IdSource, is_forced: bool = False
+) -> Counts:
+    """Sweep, if that is due or forced, and count the survivors."""
+    async with memory.cycle_turn:
+        graph, cycles = memory.graph, memory.cycles
+        if cycles is None or not memory.takes_cycles():
+            return _STOOD_STILL
+        counts: Counter[str] = Counter()
+        steps = cycles.collect(graph, clock.now(), ids=ids, is_forced=is_forced)
+        # What a step has planned counts as done to the next: ask only where it can be queued.
+        while memory.graph is graph and memory.takes_cycles():
+            mutations = next(steps, None)
+            if mutations is None:
+                break
+            if not mutations:
+                await asyncio.sleep(0)
+                continue
+            outcome = memory.queue(mutations)
+            counts.update(_removals(mutations))
+            await asyncio.wait([outcome])
+        return counts
+
+
+def _steps(mutations: Sequence[Mutation]) -> Counts:
+    steps = [one.transition for one in mutations if isinstance(one, ApplyTransition)]
+    demoted = sum(step.to_status is Status.NONE for step in steps)
+    return {"promoted": len(steps) - demoted, "demoted": demoted}
+
+
+def _removals(mutations: Sequence[Mutation]) -> Counts:
+    kinds = Counter(type(mutation) for mutation in mutations)
+    return {
+        "concepts_collected": kinds[DeleteConcept],
+        "edges_removed": kinds[DeleteEdge],
+        "survivors_counted": kinds[PutConcept],
+    }

@@ -1,0 +1,169 @@
+"""Audit rows in SQL: adding them, and finding what was taken out.
+
+Owns every statement about `lambo_audit_event` but that of a step of a status, which moves a concept
+as well (`memory.store.writers`), and the blanking of texts (`memory.store.purging`). Rows of a
+deleted session bear its mark and are shown to nobody here.
+
+Invariant: a row is added once; its id never changes hands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from django.db.backends.utils import CursorWrapper
+
+from memory.engine.limits import REMOVALS_FOUND
+from memory.engine.mutations import PutAudit
+from memory.engine.ports import Removal, StoreRejected
+from memory.engine.standing import STANDING_KINDS
+from memory.engine.times import Micros
+from memory.engine.types import AuditEntry, Json
+from memory.store import codecs
+from memory.store.codecs import Row
+from memory.store.dialects import Dialect
+from memory.store.row_checks import row_fault
+
+_COLUMNS: Final = ("session_id", *codecs.ENTRIES.columns, *codecs.LINK_COLUMNS)
+_ADD: Final = (
+    f"INSERT INTO lambo_audit_event ({', '.join(_COLUMNS)})"
+    f" VALUES ({', '.join(['%s'] * len(_COLUMNS))}) ON CONFLICT (id) DO NOTHING"
+)
+_FIND_SESSION: Final = "SELECT session_id FROM lambo_audit_event WHERE id = %s"
+
+IS_REMOVAL: Final = "kind IN ('retract', 'collect')"
+"""Spelled as the condition of the index `lambo_audit_removal`, or the index is not used."""
+OF_LIVE_SESSION: Final = "session_deleted_at IS NULL"
+IS_STANDING: Final = (
+    f"kind IN ({', '.join(repr(str(kind)) for kind in sorted(STANDING_KINDS))})"
+    f" AND {OF_LIVE_SESSION}"
+)
+_SELECT: Final = (
+    f"SELECT {codecs.ENTRIES.column_list} FROM lambo_audit_event"
+    f" WHERE session_id = %s AND {IS_REMOVAL} AND {OF_LIVE_SESSION}"
+)
+
+
+def add_entries(cursor: CursorWrapper, session_id: str, entries: Sequence[PutAudit]) -> None:
+    """Store audit rows; those that are stored already are left as they are."""
+    if not entries:
+        return
+    rows = [
+        (*codecs.entry_row(session_id, put.entry), *codecs.link_row(put.link)) for put in entries
+    ]
+    cursor.executemany(_ADD, rows)
+    if cursor.rowcount == len(entries):
+        return
+    for put in entries:
+        check_owner(cursor, session_id, put.entry.id)
+
+
+def check_owner(cursor: CursorWrapper, session_id: str, audit_id: str) -> None:
+    """Refuse an audit row whose id belongs to another session."""
+    cursor.execute(_FIND_SESSION, [audit_id])
+    if cursor.fetchone() != (session_id,):
+        raise StoreRejected("an audit row's id is taken by another session")
+
+
+def entry_fault(row: Row) -> str | None:
+    """Why a standing row with sound columns cannot be used, or None."""
+    try:
+        entry = codecs.entry_from(row)
+    except ValueError:
+        return "one of its columns is not JSON"
+    return standing_fault(entry)
+
+
+def standing_fault(entry: AuditEntry) -> str | None:
+    """Why an entry cannot stand for its concept, or None."""
+    if entry.node_id is None:
+        return "it names no concept"
+    survived = entry.detail.get("gc_survived") if isinstance(entry.detail, Mapping) else None
+    if str(entry.kind) == "restore" and not codecs.count_is_sound(survived):
+        return "it does not tell how many sweeps the concept had survived"
+    return None
+
+
+def list_removals(
+    cursor: CursorWrapper, session_id: str, *, before: str | None, limit: int
+) -> list[Removal]:
+    """What was taken out of a session, newest first, before an audit id."""
+    condition, parameters = ("", [session_id])
+    if before is not None:
+        condition, parameters = (" AND id < %s", [session_id, before])
+    cursor.execute(f"{_SELECT}{condition} ORDER BY id DESC LIMIT %s", [*parameters, limit])
+    entries = readable(cursor.fetchall())
+    stored = _stored_concepts(cursor, session_id, {entry.node_id for entry in entries})
+    return [Removal(entry, is_back=entry.node_id in stored) for entry in entries]
+
+
+def find_removals(
+    cursor: CursorWrapper, dialect: Dialect, session_id: str, name: str
+) -> list[Removal]:
+    """The removals that a name means, newest first: an audit id, a concept's id, or its content."""
+    # Neighbours' rows hold its id and its content too, and would fill the answer.
+    text = f'"content":{codecs.json_text(name)}'
+    cursor.execute(
+        f"{_SELECT} AND (id = %s OR node_id = %s OR {dialect.contains.format('removed')})"
+        " ORDER BY id DESC LIMIT %s",
+        [session_id, name.strip().lower(), name.strip().lower(), text, REMOVALS_FOUND],
+    )
+    entries = [entry for entry in readable(cursor.fetchall()) if is_meant(entry, name)]
+    stored = _stored_concepts(cursor, session_id, {entry.node_id for entry in entries})
+    return [Removal(entry, is_back=entry.node_id in stored) for entry in entries]
+
+
+def is_meant(entry: AuditEntry, name: str) -> bool:
+    """Whether a name means this removal: by its id, by the concept's, or by the very content."""
+    concept = entry.removed.get("concept") if isinstance(entry.removed, Mapping) else None
+    content = concept.get("content") if isinstance(concept, Mapping) else None
+    return name.strip().lower() in (entry.id, entry.node_id) or content == name
+
+
+def bury(cursor: CursorWrapper, session_id: str, mark: Micros, limit: int) -> int:
+    """Mark some audit rows of a session that is gone, and take their texts; how many."""
+    cursor.execute(
+        "UPDATE lambo_audit_event SET session_deleted_at = %s, texts = NULL, removed = NULL"
+        f" WHERE id IN (SELECT id FROM lambo_audit_event WHERE session_id = %s"
+        f" AND {OF_LIVE_SESSION} LIMIT %s)",
+        [mark, session_id, limit],
+    )
+    return int(cursor.rowcount)
+
+
+def _stored_concepts(
+    cursor: CursorWrapper, session_id: str, ids: Iterable[str | None]
+) -> frozenset[str]:
+    names = sorted(name for name in ids if name is not None)
+    if not names:
+        return frozenset()
+    cursor.execute(
+        "SELECT id FROM lambo_concept WHERE session_id = %s"
+        f" AND id IN ({', '.join(['%s'] * len(names))})",
+        [session_id, *names],
+    )
+    return frozenset(str(name) for (name,) in cursor.fetchall())
+
+
+def readable(rows: Iterable[Row]) -> list[AuditEntry]:
+    """The entries of rows that a foreign hand may have been at.
+
+    JSON that cannot be read counts as blanked; a row whose other columns are broken is no entry.
+    """
+    entries = []
+    for row in rows:
+        bare = (*row[:8], None, None, None)
+        if row_fault(codecs.ENTRIES, bare) is None:
+            detail, texts, removed = map(_json_or_none, row[8:])
+            entry = codecs.entry_from(bare)
+            entries.append(entry._replace(detail=detail, texts=texts, removed=removed))
+    return entries
+
+
+def _json_or_none(text: Any) -> Json:
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, TypeError):
+        return None
