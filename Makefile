@@ -4,6 +4,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 ROUNDS ?= 30
+# Where the one engine that is compiled at install is tested, apart from everything else.
+LLAMA_BIN := .llama-venv/bin
 
 # The first interpreter that is new enough; PYTHON=... names another.
 PYTHON ?= $(shell for candidate in python3.11 python3 python3.13 python3.12 python; do \
@@ -16,7 +18,7 @@ RUN_STAMP := $(VENV)/.installed-$(HASH)
 DEV_STAMP := $(VENV)/.installed-dev-$(HASH)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv serve test lint types contracts check demo kill-test bench clean
+.PHONY: help venv serve test lint types contracts check demo determinism kill-test llama-test bench clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -46,26 +48,40 @@ check: lint types contracts test  ## Run what continuous integration runs, in th
 demo: $(RUN_STAMP)  ## Run the two-agent scenario on a private server and print it
 	@$(BIN)/lambo demo
 
+determinism: $(DEV_STAMP)  ## Run the demo in fresh processes, ROUNDS times, and compare the bytes
+	@echo "==> $(ROUNDS) fresh runs of the demo"
+	@DETERMINISM_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/process/test_determinism.py -s
+
 kill-test: $(DEV_STAMP)  ## Kill the server under load, ROUNDS times, and count what was lost
 	@echo "==> $(ROUNDS) rounds of SIGKILL and SIGTERM under load"
 	@KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/process/test_kill.py -s
+
+# A wheel that was built here before is found in pip's cache; compiling one anew takes minutes.
+llama-test: | .llama-venv/.created  ## Test embedding by llama.cpp, in a .llama-venv (compiles it if no wheel is cached)
+	@wheel=$$($(LLAMA_BIN)/python -m pip cache list --format=abspath llama_cpp_python | sort -V | tail -n 1); \
+	echo "==> installing lambo and $${wheel:-llama-cpp-python, to be compiled,} into .llama-venv"; \
+	$(LLAMA_BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,llama]' \
+		"$${wheel:-llama-cpp-python}[server]"
+	@$(LLAMA_BIN)/python -c 'import llama_cpp.server.app'
+	@echo "==> testing embedding by llama.cpp, in the test's process and by its own server"
+	@$(LLAMA_BIN)/python -m pytest -rs tests/unit/memory/embed tests/process/test_llama_server.py
 
 bench: $(DEV_STAMP)  ## Measure and print the speed report
 	@$(BIN)/python -m benchmarks
 
 clean:  ## Remove what these targets made, data excepted
-	rm -rf $(VENV) .ci-venv build dist *.egg-info
+	rm -rf $(VENV) .ci-venv .llama-venv build dist *.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 # A stamp, not bin/python: that one is there before an interrupted creation is complete.
-$(VENV)/.created:
+$(VENV)/.created .llama-venv/.created:
 	@if [ -z "$(PYTHON)" ]; then \
 		echo "Python 3.11 or later is needed and none was found; install it, or run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; \
 		exit 1; \
 	fi
-	@echo "==> creating $(VENV) with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv $(VENV)
+	@echo "==> creating $(@D) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(@D)
 	@touch $@
 
 $(RUN_STAMP): | $(VENV)/.created

@@ -44,7 +44,9 @@ LENGTH: Final = b"content-length:"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to send. `kind` is `http`, `mcp` or `bare`; `first` numbers the first statement."""
+    """What to send. `kind` is `http`, `mcp`, `bare` or `recall`; `first` numbers the first
+    statement.
+    """
 
     port: int
     kind: str
@@ -136,7 +138,7 @@ class _Client(asyncio.Protocol):
 
 
 def request_maker(job: Job, client: int) -> Callable[[], bytes]:
-    """The requests of one client: each derives one new statement."""
+    """The requests of one client: each derives one new statement, or asks for one."""
     number = job.first + client
     path, more_head = _PLACES[job.kind]
     head = (
@@ -146,10 +148,11 @@ def request_maker(job: Job, client: int) -> Callable[[], bytes]:
 
     def make() -> bytes:
         nonlocal number
-        arguments = {
-            "concepts": [{"content": statement(number), "concept_type": "logic"}],
-            "agent_id": f"agent-{client}",
-        }
+        arguments: dict[str, object] = {"agent_id": f"agent-{client}"}
+        if job.kind == "recall":
+            arguments["query"] = statement(number)
+        else:
+            arguments["concepts"] = [{"content": statement(number), "concept_type": "logic"}]
         body = json.dumps(_tool_call(number, arguments) if job.kind == "mcp" else arguments)
         number += job.clients
         return b"%b%d\r\n\r\n%b" % (head, len(body), body.encode())
@@ -159,6 +162,7 @@ def request_maker(job: Job, client: int) -> Callable[[], bytes]:
 
 _PLACES: Final = {
     "http": ("/api/v1/sessions/{session}/derive", ""),
+    "recall": ("/api/v1/sessions/{session}/recall", ""),
     "bare": ("/", ""),
     "mcp": (
         "/mcp/{session}",

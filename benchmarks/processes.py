@@ -60,12 +60,18 @@ def environment(**settings: str) -> dict[str, str]:
 
 
 @contextmanager
-def lambo_server(data_dir: Path) -> Iterator[Server]:
-    """The product, serving on a spare port; stopped in order at the end."""
+def lambo_server(data_dir: Path, embedder: str = "none") -> Iterator[Server]:
+    """The product, serving on a spare port with an embedder; stopped in order at the end."""
     port = _spare_port()
     with _process(
         [sys.executable, str(ROOT / "manage.py"), "serve"],
-        environment(LAMBO_DATA_DIR=str(data_dir), LAMBO_PORT=str(port), LAMBO_LOG_LEVEL="warning"),
+        environment(
+            LAMBO_DATA_DIR=str(data_dir),
+            LAMBO_PORT=str(port),
+            LAMBO_LOG_LEVEL="warning",
+            LAMBO_CLUSTER="off",
+            LAMBO_EMBEDDER=embedder,
+        ),
     ) as process:
         server = Server(port, process.pid)
         _await_ready(server, process)
@@ -85,10 +91,10 @@ def run_load(job: Job) -> Measured:
     return Measured(**run_module("benchmarks.load_client", asdict(job)))
 
 
-def fill(data_dir: Path, session_id: str, concepts: int) -> None:
-    """Put a made-up session of that many concepts into a new data folder."""
+def fill(data_dir: Path, session_id: str, concepts: int, embedder: str = "none") -> None:
+    """Put a made-up session of that many concepts, of an embedder, into a new data folder."""
     data_dir.mkdir()
-    job = {"session_id": session_id, "concepts": concepts}
+    job = {"session_id": session_id, "concepts": concepts, "embedder": embedder}
     run_module("benchmarks.sessions", job, **store_settings(data_dir))
 
 

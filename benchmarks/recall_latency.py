@@ -2,21 +2,26 @@
 
 In one process, without a server: what the event loop is held for. The baseline is the plainest
 BM25, a loop over dicts of postings, on the same questions and the same statements; it only ranks,
-while a recall also follows edges and writes the answer.
+while a recall also follows edges and writes the answer. Then over HTTP, by words and by meaning:
+what one client waits for, and how much of that is the embedder's.
 """
 
 from __future__ import annotations
 
 import math
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import nlargest
+from pathlib import Path
 from random import Random
 from time import perf_counter
 from typing import Any, Final
 
-from benchmarks.load_client import percentile
+from benchmarks.embedding import measure_embedder
+from benchmarks.load_client import Job, percentile
+from benchmarks.processes import fill, lambo_server, run_load
 from benchmarks.report import Budget, Report, Row
 from benchmarks.sessions import BORN, make_snapshot, word
 from memory.engine.graph import Graph
@@ -26,7 +31,13 @@ from memory.engine.snapshot import load_snapshot
 from memory.engine.text import index_tokens
 from recall.engine.pipeline import recall
 
-QUESTION: Final = "How long does a recall hold the loop, in sessions of several sizes?"
+QUESTION: Final = (
+    "How long does a recall hold the loop in sessions of several sizes, and how long does a caller "
+    "wait?"
+)
+SESSION: Final = "recall"
+SERVED: Final = (("none", 10_000), ("fixture", 10_000), ("fixture", 100_000), ("minilm", 1_000))
+SERVED_QUICK: Final = (("none", 50), ("fixture", 50))
 SIZES: Final = (1_000, 10_000, 100_000)
 SIZES_QUICK: Final = (100, 300)
 QUESTIONS: Final = 300
@@ -70,10 +81,52 @@ def run(*, quick: bool) -> Report:
         found = _time(partial(_ask, graph), questions)
         baselines.append({"what": "BM25 over dicts", "concepts": concepts, **plain})
         rows.append(
-            {"concepts": concepts, **found, "of_plain_p50": found["p50_ms"] / plain["p50_ms"]}
+            {
+                "where": "the engine",
+                "embedder": "none",
+                "concepts": concepts,
+                **found,
+                "of_plain_p50": found["p50_ms"] / plain["p50_ms"],
+            }
         )
     budgets = [Budget("recall at 100,000 concepts: p95 in ms", rows[-1]["p95_ms"], 20)]
-    return Report("recall_latency", QUESTION, baselines, rows, [] if quick else budgets)
+    for embedder, concepts in SERVED_QUICK if quick else SERVED:
+        alone = None
+        if embedder != "none":
+            alone = measure_embedder(embedder)
+            baselines.append(alone)
+        rows.append(_measure_served(embedder, concepts, alone, seconds=0.2 if quick else 5.0))
+    return Report(
+        "recall_latency",
+        QUESTION,
+        baselines,
+        rows,
+        [] if quick else budgets,
+        [
+            "Over HTTP one client asks. `embedder_share` is what the embedder takes by itself for "
+            "one question, of the time the caller waits at the median."
+        ],
+    )
+
+
+def _measure_served(embedder: str, concepts: int, alone: Row | None, *, seconds: float) -> Row:
+    """What one client waits for over HTTP; `alone` is the embedder without a server."""
+    with tempfile.TemporaryDirectory() as folder:
+        data_dir = Path(folder) / "data"
+        fill(data_dir, SESSION, concepts, embedder)
+        with lambo_server(data_dir, embedder) as server:
+            server.get(f"/api/v1/sessions/{SESSION}/stats")  # opens the session
+            measured = run_load(Job(server.port, "recall", 1, seconds, session=SESSION))
+    return {
+        "where": "HTTP",
+        "embedder": embedder,
+        "concepts": concepts,
+        "p50_ms": measured.p50_ms,
+        "p95_ms": measured.p95_ms,
+        "max_ms": measured.max_ms,
+        "refused": measured.refused,
+        "embedder_share": 0.0 if alone is None else alone["p50_ms"] / measured.p50_ms,
+    }
 
 
 def _ask(graph: Graph, question: str) -> Any:

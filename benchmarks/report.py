@@ -109,4 +109,6 @@ def _table(rows: Sequence[Row]) -> str:
 def _cell(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
-    return f"{value:.0f}" if value >= 100 else f"{value:.2f}"
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from memory.engine.mutations import Group, Mutation, PutConcept, PutEdge, PutInteraction
+from memory.embed.registry import build_embedder
+from memory.engine.embedding import Embedder, EmbeddingFailure, vector_bytes
+from memory.engine.mutations import Group, Mutation, PutConcept, PutEdge, PutInteraction, PutVector
 from memory.engine.rules import EDGES
 from memory.engine.text import canonical_key
 from memory.engine.times import SECOND
@@ -24,6 +26,7 @@ from memory.engine.types import Concept, ConceptType, Edge, EdgeType, Interactio
 BORN: Final = 1_767_225_600 * SECOND
 PER_INTERACTION: Final = 2
 EDGES_PER_CONCEPT: Final = 5
+EMBED_SECONDS: Final = 600.0
 GROUP_ROWS: Final = 50_000
 VOCABULARY: Final = 20_000
 COMMON_WORDS: Final = 400
@@ -126,8 +129,22 @@ def make_snapshot(session_id: str, concepts: int) -> Snapshot:
     )
 
 
-def fill(session_id: str, concepts: int) -> dict[str, Any]:
-    """Put a session into the database of `LAMBO_DATA_DIR`, through the store's own door."""
+def with_vectors(mutations: list[Mutation], embedder: Embedder) -> list[Mutation]:
+    """The same mutations and, behind them, the vectors of their concepts."""
+    concepts = [one.concept for one in mutations if isinstance(one, PutConcept)]
+    vectors = embedder.embed([one.content for one in concepts], deadline_seconds=EMBED_SECONDS)
+    found = list(mutations)
+    for concept, vector in zip(concepts, vectors, strict=True):
+        assert not isinstance(vector, EmbeddingFailure), vector.sentence
+        found.append(PutVector(concept.id, embedder.contract.key, vector_bytes(vector)))
+    return found
+
+
+def fill(session_id: str, concepts: int, kind: str) -> dict[str, Any]:
+    """Put a session into the database of `LAMBO_DATA_DIR`, through the store's own door.
+
+    `kind` is the embedder the session belongs to, every concept with its vector; `none` for words.
+    """
     import django
     from django.core.management import call_command
 
@@ -138,22 +155,25 @@ def fill(session_id: str, concepts: int) -> dict[str, Any]:
     for alias in ("default", "memory"):
         call_command("migrate", database=alias, interactive=False, verbosity=0)
     store = DjangoStore()
+    embedder = build_embedder(kind)
     lease = store.acquire_lease(
         session_id,
         node_id="benchmark",
         endpoint="",
         ttl_seconds=60,
         create=True,
-        match_strategy="canonical",
+        match_strategy="canonical" if embedder is None else "hybrid",
+        contract=None if embedder is None else embedder.contract,
         created_at=BORN,
     )
     assert isinstance(lease, Lease)
     rows = 0
     for position, mutations in enumerate(_slices(make_mutations(concepts))):
-        group = Group(session_id, position + 1, tuple(mutations), BORN)
+        whole = mutations if embedder is None else with_vectors(mutations, embedder)
+        group = Group(session_id, position + 1, tuple(whole), BORN)
         batch = SessionBatch(session_id, lease.token, position, (group,))
         assert not store.commit([batch], node_id="benchmark", ttl_seconds=60)
-        rows += len(mutations)
+        rows += len(whole)
     store.release_lease(session_id, node_id="benchmark", token=lease.token)
     store.close()
     return {"rows": rows}
@@ -172,7 +192,7 @@ def _slices(mutations: Iterator[Mutation]) -> Iterator[list[Mutation]]:
 
 def main() -> None:
     job = json.load(sys.stdin)
-    print(json.dumps(fill(job["session_id"], job["concepts"])))
+    print(json.dumps(fill(job["session_id"], job["concepts"], job["embedder"])))
 
 
 if __name__ == "__main__":

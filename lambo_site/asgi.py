@@ -33,6 +33,7 @@ from mcp_bridge.http_app import McpHttpApp  # noqa: E402
 from mcp_bridge.tools import CallContext, ToolReply, tool_specs  # noqa: E402
 from memory import runtime  # noqa: E402
 from memory.admission import Origin, carry_out  # noqa: E402
+from memory.engine.errors import InvalidConfiguration  # noqa: E402
 from memory.engine.rights import LOCAL, Rights, without_admin  # noqa: E402
 from memory.service.collector import keep_collections_short  # noqa: E402
 from memory.service.loop_lag import WINDOW_SECONDS, LoopLag  # noqa: E402
@@ -49,6 +50,8 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
 API_PREFIX = "/api/"
+JOBS_PATH = "/api/v1/jobs"
+"""Asked for by the calendar, not by anybody: a server that only this keeps busy is idle."""
 
 
 async def dispatch(verb: str, arguments: dict[str, Any], context: CallContext) -> ToolReply:
@@ -99,6 +102,9 @@ class Application:
         path = scope["path"]
         if path in ("/healthz", "/readyz"):
             await self._sign_of_life(scope, send)
+            return
+        if path == JOBS_PATH:
+            await self._api(scope, receive, send)
             return
         runtime.activity.begin()
         try:
@@ -170,8 +176,10 @@ class Application:
                 phase = "shutdown"
                 await receive()
         except Exception as error:
-            # The protocol's edge: the command that serves reports it, the detail is in the log.
-            logger.exception("the %s did not end in order", phase)
+            # The protocol's edge: the command that serves reports it, the detail is in the log. A
+            # setting that cannot work needs none: its message is all there is to know.
+            if not isinstance(error, InvalidConfiguration):
+                logger.exception("the %s did not end in order", phase)
             runtime.set_failure(error)
             await send({"type": f"lifespan.{phase}.failed", "message": str(error)})
             return

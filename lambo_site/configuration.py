@@ -25,7 +25,9 @@ from memory.engine.config import (
     Bound,
     Config,
     Durability,
+    FusionKind,
     MatchStrategy,
+    Policy,
     check_choice,
     check_number,
 )
@@ -37,6 +39,7 @@ PORT = Bound(1, 65_535, is_whole=True)
 DIMENSIONS = Bound(1, 4_096, is_whole=True)
 """`DIMENSIONS_MAX` of the engine, said again: reading it would make every command load numpy."""
 CALLS_PER_SECOND = Bound(1, 100_000, is_whole=True)
+CHAIN_KEY_CHARACTERS_MIN = 32
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 
 
@@ -132,6 +135,17 @@ def _read_secret(key: str, given: Given, _folder: Path) -> str:
     return given.value
 
 
+def _read_chain_key(key: str, given: Given, folder: Path) -> str:
+    text = _read_secret(key, given, folder).strip()
+    if not text.isascii() or len(text) < CHAIN_KEY_CHARACTERS_MIN:
+        raise _refusal(
+            key,
+            f"{key} must be at least {CHAIN_KEY_CHARACTERS_MIN} letters, digits and signs of ASCII",
+            given.source,
+        )
+    return text
+
+
 def _read_folder(key: str, given: Given, folder: Path) -> Path:
     return (folder / Path(_read_text(key, given)).expanduser()).resolve()
 
@@ -213,11 +227,13 @@ def _number(key: str, variable: str, name: str, bound: Bound, *, is_engine: bool
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("data_dir", "LAMBO_DATA_DIR", "data_dir", _read_folder),
+    Setting("audit.chain_key", "LAMBO_CHAIN_KEY", "chain_key", _read_chain_key),
     Setting("debug", "LAMBO_DEBUG", "debug", _read_flag),
     Setting("server.bind", "LAMBO_BIND", "bind", _read_bind),
     _number("server.port", "LAMBO_PORT", "port", PORT, is_engine=False),
     Setting("server.allowed_hosts", "LAMBO_ALLOWED_HOSTS", "extra_hosts", _read_hosts),
     _engine_number("server.idle_exit_minutes", "LAMBO_IDLE_EXIT_MINUTES", "idle_exit_minutes"),
+    Setting("server.cluster", "LAMBO_CLUSTER", "has_cluster", _read_flag),
     Setting("auth.mode", "LAMBO_AUTH", "auth_mode", _read_choice(AuthMode)),
     _number(
         "auth.calls_per_second",
@@ -246,6 +262,13 @@ SETTINGS: tuple[Setting, ...] = (
         "embedder.deadline_seconds", "LAMBO_EMBEDDER_DEADLINE_SECONDS", "embed_deadline_seconds"
     ),
     Setting(
+        "embedder.accept_client_vectors",
+        "LAMBO_ACCEPT_CLIENT_VECTORS",
+        "accept_client_vectors",
+        _read_flag,
+        is_engine=True,
+    ),
+    Setting(
         "writes.match_strategy",
         "LAMBO_MATCH_STRATEGY",
         "match_strategy",
@@ -263,9 +286,40 @@ SETTINGS: tuple[Setting, ...] = (
         "writes.flush_interval_seconds", "LAMBO_FLUSH_INTERVAL_SECONDS", "flush_interval_seconds"
     ),
     _engine_number("writes.flush_mutations", "LAMBO_FLUSH_MUTATIONS", "flush_mutations"),
+    Setting("fusion.kind", "LAMBO_FUSION", "fusion_kind", _read_choice(FusionKind), is_engine=True),
+    _engine_number("fusion.k", "LAMBO_FUSION_K", "fusion_k"),
+    _engine_number("fusion.keyword_weight", "LAMBO_FUSION_KEYWORD_WEIGHT", "fusion_keyword_weight"),
+    _engine_number("fusion.vector_weight", "LAMBO_FUSION_VECTOR_WEIGHT", "fusion_vector_weight"),
+    _engine_number("fusion.recent_weight", "LAMBO_FUSION_RECENT_WEIGHT", "fusion_recent_weight"),
+    _engine_number("fusion.context_weight", "LAMBO_FUSION_CONTEXT_WEIGHT", "fusion_context_weight"),
+    Setting(
+        "promotion_policy",
+        "LAMBO_PROMOTION_POLICY",
+        "promotion_policy",
+        _read_choice(Policy),
+        is_engine=True,
+    ),
+    Setting(
+        "canonization_supersede",
+        "LAMBO_CANONIZATION_SUPERSEDE",
+        "canonization_supersede",
+        _read_flag,
+        is_engine=True,
+    ),
+    _engine_number("daemon.gc_interval", "LAMBO_GC_INTERVAL", "gc_interval_mutations"),
+    _engine_number(
+        "daemon.gc_max_interval_secs", "LAMBO_GC_MAX_INTERVAL_SECS", "gc_max_interval_seconds"
+    ),
+    _engine_number("daemon.gc_idle_floor", "LAMBO_GC_IDLE_FLOOR", "gc_idle_floor_mutations"),
+    _engine_number(
+        "daemon.canonization_eval_interval_secs",
+        "LAMBO_CANONIZATION_EVAL_INTERVAL_SECS",
+        "canonization_eval_interval_seconds",
+    ),
     _engine_number("lease.ttl_seconds", "LAMBO_LEASE_TTL_SECONDS", "lease_ttl_seconds"),
     _engine_number("lease.heartbeat_seconds", "LAMBO_HEARTBEAT_SECONDS", "heartbeat_seconds"),
     _engine_number("sessions.open_max", "LAMBO_OPEN_SESSIONS_MAX", "open_sessions_max"),
+    _engine_number("sessions.resident_bytes_max", "LAMBO_RESIDENT_BYTES_MAX", "resident_bytes_max"),
 )
 """Everything that can be set, in the order of the documentation."""
 
@@ -280,6 +334,11 @@ DEMO_VARIABLE = "LAMBO_DEMO"
 """Set by `lambo demo` for the private server it starts; no key of the file stands for it."""
 
 
+def _default_config() -> Config:
+    """The engine's settings where nothing is said: there is an embedder, so it is used."""
+    return Config(match_strategy=MatchStrategy.HYBRID)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSettings:
     """What one process was told. Checked again when changed by `dataclasses.replace`."""
@@ -290,19 +349,23 @@ class ProcessSettings:
     bind: str = "127.0.0.1"
     port: int = 7700
     extra_hosts: tuple[str, ...] = ()
+    has_cluster: bool = True
+    """Jobs are asked for by worker processes, not by the server's own ticker."""
     auth_mode: AuthMode = AuthMode.LOCAL
     calls_per_second: int = 500
     """Of each token."""
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.TEXT
     store_kind: StoreKind = StoreKind.SQLITE
-    embedder_kind: EmbedderKind = EmbedderKind.NONE
+    embedder_kind: EmbedderKind = EmbedderKind.MINILM
     embedder_dim: int | None = None
     embedder_url: str | None = None
     embedder_model: str | None = None
     embedder_model_path: Path | None = None
     embedder_api_key: str | None = field(default=None, repr=False)
-    config: Config = field(default_factory=Config)
+    chain_key: str | None = field(default=None, repr=False)
+    """None for the one that is kept in the data folder."""
+    config: Config = field(default_factory=_default_config)
     config_path: Path | None = None
     """The file that was read, if any."""
     is_demo: bool = False
@@ -318,6 +381,12 @@ class ProcessSettings:
     def requires_tokens(self) -> bool:
         """Whether callers need a token: when told so, and always beyond loopback."""
         return self.auth_mode is AuthMode.TOKENS or not self.is_on_loopback
+
+    @property
+    def runs_cluster(self) -> bool:
+        """Whether worker processes stand beside the server; none where nothing is kept."""
+        is_kept = self.config.durability is not Durability.MEMORY
+        return self.has_cluster and is_kept and not self.is_demo
 
     @property
     def is_on_loopback(self) -> bool:
@@ -376,9 +445,17 @@ def load_process_settings(
     if own.get("store_kind") is StoreKind.MEMORY:
         # Nothing is kept, so nothing may be promised: stats must not say "commit".
         engine["durability"] = Durability.MEMORY
-    if own.get("embedder_kind", EmbedderKind.NONE) is not EmbedderKind.NONE:
-        # Whoever has texts embedded wants them matched by it, unless they say otherwise.
-        engine.setdefault("match_strategy", MatchStrategy.HYBRID)
+    if own.get("is_demo"):
+        # It must repeat itself byte for byte, whatever this machine is told to embed with.
+        own["embedder_kind"] = EmbedderKind.NONE
+        engine["fusion_kind"] = FusionKind.MAX
+        # Its whole story takes a tenth of a second by its own clock.
+        engine["canonization_edge_min_age_seconds"] = 0.01
+    # Whoever has texts embedded wants them matched by it, unless they say otherwise.
+    by_words = own.get("embedder_kind") is EmbedderKind.NONE
+    engine.setdefault(
+        "match_strategy", MatchStrategy.CANONICAL if by_words else MatchStrategy.HYBRID
+    )
     return ProcessSettings(config=_build_config(engine, given), **own)
 
 

@@ -29,7 +29,7 @@ async def open_host(
     Django's settings name it. Raises `DataFolderHeld` while a server or another program has it,
     and `StoreUnavailable` at the end if a write could not be confirmed as committed.
     """
-    process = _django_for(data_dir)
+    process = replace(_django_for(data_dir), has_cluster=False)
     if config is not None:
         process = replace(process, config=config)
     # Imported here: models need Django to be set up.

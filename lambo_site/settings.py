@@ -20,11 +20,19 @@ from memory.engine.limits import BODY_BYTES
 PROCESS: ProcessSettings = load_process_settings(os.environ, folder=Path.cwd())
 """What this process was told; `lambo_site.wiring` and the commands take it from here."""
 
+
+class _LazyKey(SimpleLazyObject):  # type: ignore[type-arg]  # not generic when it runs
+    """A key that is there before it is read: asking whether it is set makes none."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
 DEBUG = PROCESS.debug
 ALLOWED_HOSTS = PROCESS.allowed_hosts
 # Made at the first start and kept in the data folder. Lazy, so that a command that signs nothing
 # (migrations, a type check, --help) leaves no folder behind; `serve` asks for it before it serves.
-SECRET_KEY = cast(str, SimpleLazyObject(DataFolder(PROCESS.data_dir).secret_key))
+SECRET_KEY = cast(str, _LazyKey(DataFolder(PROCESS.data_dir).secret_key))
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -33,7 +41,9 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django_q",
     "ninja",  # ships the pages of /api/v1/docs, which otherwise come from the network
+    "lambo_site",  # the groups of people who use the pages
     "memory",
     "canon",
     "recall",
@@ -76,6 +86,26 @@ DATABASES = sqlite_databases(PROCESS.data_dir)
 DATABASE_ROUTERS = ["lambo_site.routers.EngineRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+# Worker processes beside the server, which ask it for its jobs. One cluster for each node, named by
+# Q_CLUSTER_NAME; the name here is what all nodes sign their tasks with.
+Q_CLUSTER: dict[str, Any] = {
+    "name": "lambo",
+    "ALT_CLUSTERS": {},
+    "orm": "default",
+    "workers": 1,  # a job waits for the server, which does one thing at a time
+    "queue_limit": 1,
+    "bulk": 1,
+    "poll": 1.0,  # seconds
+    "guard_cycle": 1,
+    "recycle": 500,
+    "timeout": 300,
+    "retry": 360,  # seconds; over the timeout, or a long run would be begun again beside itself
+    "max_attempts": 2,
+    "catch_up": False,  # runs that were missed are one
+    "save_limit": 500,  # successes kept of each job; `memory.tasks` bounds the failures
+    "save_limit_per": "group",
+}
+
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -95,6 +125,8 @@ STATIC_URL = "static/"
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = BODY_BYTES
 X_FRAME_OPTIONS = "DENY"
+# One-time messages may quote the memory: they go to the browser they are for, and to no table.
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 # Cookies ignore ports: without names of its own, two servers on one machine log each other out.
@@ -117,5 +149,9 @@ LOGGING: dict[str, Any] = {
         # Django's defaults mail administrators and print to consoles; here all goes one way.
         "django": {"handlers": [], "level": "NOTSET", "propagate": True},
         "django.server": {"handlers": [], "level": "NOTSET", "propagate": True},
+        # Three lines for every run otherwise; what failed is said as an error.
+        "django-q": {"level": "WARNING"},
+        # A line for every call of a job, from the worker that makes it.
+        "httpx": {"level": "WARNING"},
     },
 }

@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from canon.cycles import CanonCycles, CanonSessionCycles
+from canon.engine.cycle import CycleSettings
+from canon.engine.garbage import GarbageSettings
 from canon.engine.saints import list_saints
+from canon.engine.settings import CanonSettings
 from lambo_site.configuration import ProcessSettings
+from lambo_site.hot_entries import ShownHotList
+from memory.anchors import AnchorFile
+from memory.data_folder import DataFolder
 from memory.demo_profile import DemoClock, SequentialIds, check_demo_session
 from memory.embed.registry import build_embedder
 from memory.engine.config import Config, Durability
@@ -19,18 +27,24 @@ from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.ports import Clock, GraphStore, IdSource
 from memory.engine.requests import Caller, InspectRequest, RecallRequest
-from memory.engine.times import Micros
+from memory.engine.times import SECOND, Micros
 from memory.engine.tokens import TokenStore
+from memory.service.audit_keeper import UNSEALED, AuditKeeper
+from memory.service.cycle_jobs import cycle_jobs
+from memory.service.cycles import SessionCycles, Tokens
 from memory.service.host import SessionHost
+from memory.service.jobs import RETENTION, Job
 from memory.service.memory import Memory
 from memory.service.replies import Answer, Reply
 from memory.service.tokens import OnWriter, TokenKeeper
 from memory.service.view import MemoryView, Readers
 from memory.service.writes import Writes
 from memory.system import RandomIds, SystemClock, draw_token
+from recall.engine.hot_list import NO_HOT_LIST, HotList
 from recall.engine.inspection import inspect
 from recall.engine.pipeline import recall
-from recall.engine.settings import RecallSettings
+from recall.engine.ranking import Scores
+from recall.engine.settings import FusionSettings, RecallSettings
 
 
 def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
@@ -39,6 +53,7 @@ def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
     kind: type[SessionHost] = _DemoHost if process.is_demo else SessionHost
     config = process.config
     token_store = _build_token_store(config)
+    audit = build_audit(process, clock)
 
     def keep_tokens(on_writer: OnWriter) -> TokenKeeper:
         return TokenKeeper(
@@ -59,21 +74,108 @@ def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
         ids=ids,
         keep_tokens=keep_tokens,
         embedder=_build_embedder(process),
+        jobs=(*build_jobs(config), *audit.jobs()),
+        has_cluster=process.runs_cluster,
+        cycles=build_cycles(config),
+        # Times that depend on the machine would make no two demos alike.
+        ticks=not process.is_demo,
+        audit=audit,
+    )
+
+
+def build_audit(process: ProcessSettings, clock: Clock) -> AuditKeeper:
+    """What seals audit rows: the key that was given, or the data folder's own."""
+    if process.config.durability is Durability.MEMORY:
+        return UNSEALED
+    # Imported here: it reads through Django.
+    from memory.store.audit_trail import DjangoAuditTrail
+
+    folder = DataFolder(process.data_dir)
+    key = process.chain_key or folder.chain_key()
+    return AuditKeeper.sealing(
+        key.encode(),
+        anchors=AnchorFile(folder.anchors_path),
+        trail=DjangoAuditTrail(),
+        clock=clock,
+    )
+
+
+def build_jobs(config: Config) -> tuple[Job, ...]:
+    """Everything a server does by itself, again and again."""
+    return (RETENTION, *cycle_jobs(config))
+
+
+def build_cycles(config: Config) -> CanonCycles:
+    """The background cycles under these settings."""
+    return CanonCycles(
+        canon=CanonSettings(
+            promotion_policy=config.promotion_policy,
+            canonization_edge_min_age_seconds=config.canonization_edge_min_age_seconds,
+            canonization_coverage_window_seconds=config.canonization_coverage_window_seconds,
+            canonization_eval_batch_size=config.canonization_eval_batch_size,
+            canonization_repromotion_cooldown_seconds=(
+                config.canonization_repromotion_cooldown_seconds
+            ),
+            max_canonical_nodes=config.max_canonical_nodes,
+            canonization_supersede=config.canonization_supersede,
+        ),
+        garbage=GarbageSettings(
+            interval_mutations=config.gc_interval_mutations,
+            interval_max_seconds=config.gc_max_interval_seconds,
+            idle_floor_mutations=config.gc_idle_floor_mutations,
+            canonical_max=config.max_canonical_nodes,
+        ),
+        rounds=CycleSettings(
+            recency_window=round(config.conflict_recency_window_seconds * SECOND),
+            drift_threshold_hops=config.drift_threshold_hops,
+            hot_list_max=config.hot_list_max,
+            hot_list_contradiction_max=config.hot_list_contradiction_max,
+            contradiction_evidence_min_age=round(config.canonization_edge_min_age_seconds * SECOND),
+        ),
+    )
+
+
+def recall_settings(config: Config, *, show_authors: bool = True) -> RecallSettings:
+    """What the engine's settings say of a recall; labels name who wrote a concept."""
+    return RecallSettings(
+        w_daemon=config.recall_score_weight,
+        w_query=config.recall_query_weight,
+        show_authors=show_authors,
+        fusion=FusionSettings(
+            kind=config.fusion_kind,
+            k=config.fusion_k,
+            keyword_weight=config.fusion_keyword_weight,
+            vector_weight=config.fusion_vector_weight,
+            recent_weight=config.fusion_recent_weight,
+            context_weight=config.fusion_context_weight,
+        ),
     )
 
 
 def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
-    """How questions are answered under these settings; labels name who wrote a concept."""
-    settings = RecallSettings(
-        w_daemon=config.recall_score_weight,
-        w_query=config.recall_query_weight,
-        show_authors=show_authors,
-    )
+    """How questions are answered under these settings."""
+    settings = recall_settings(config, show_authors=show_authors)
 
     def answer(
-        graph: Graph, request: RecallRequest, now: Micros, meanings: Meanings | None
+        graph: Graph,
+        request: RecallRequest,
+        now: Micros,
+        meanings: Meanings | None,
+        cycles: SessionCycles | None,
     ) -> Answer:
-        result = recall(graph, request, now=now, settings=settings, meanings=meanings)
+        scores: Scores | None = None
+        hot: HotList = NO_HOT_LIST
+        if isinstance(cycles, CanonSessionCycles):
+            scores, hot = cycles.scores, ShownHotList(cycles.hot(graph, now))
+        result = recall(
+            graph,
+            request,
+            now=now,
+            scores=scores,
+            hot=hot,
+            settings=settings,
+            meanings=meanings,
+        )
         return _Shown(result.context, result.as_wire())
 
     return Readers(recall=answer, inspect=_inspect, saints=_saints)
@@ -90,9 +192,27 @@ class _Shown:
         return self.wire
 
 
-def _inspect(graph: Graph, request: InspectRequest, now: Micros) -> Answer:
-    result = inspect(graph, request.focus, request.depth, now=now)
+def _inspect(
+    graph: Graph,
+    request: InspectRequest,
+    now: Micros,
+    cycles: SessionCycles | None,
+    tokens: Tokens | None,
+) -> Answer:
+    explain: Callable[[int], _Shown] | None = None
+    if isinstance(cycles, CanonSessionCycles) and tokens is not None:
+        explain = partial(_explain, cycles, graph, now, tokens)
+    result = inspect(graph, request.focus, request.depth, now=now, explain=explain)
     return _Shown(result.view, result.as_wire())
+
+
+def _explain(
+    cycles: CanonSessionCycles, graph: Graph, now: Micros, tokens: Tokens, row: int
+) -> _Shown:
+    """Where a concept stands, without the names of what it rests on: the neighbours show those."""
+    admission = cycles.explain(graph, row, now, tokens)
+    wire = {name: value for name, value in admission.as_wire().items() if name != "supports"}
+    return _Shown(admission.text, wire)
 
 
 def _saints(graph: Graph) -> Answer:

@@ -10,7 +10,7 @@ requires nothing, for the reasons at `output_schema`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from memory.engine.limits import AGENT_ID_BYTES
@@ -55,6 +55,20 @@ def output_schema(raw: Mapping[str, Any]) -> Schema:
     also lets a later server add a field without breaking a client that kept an older list.
     """
     return _compact(raw, raw.get("$defs", {}), output=True, depth=0)
+
+
+def without_properties(raw: Mapping[str, Any], names: Collection[str]) -> Schema:
+    """A copy of a model's schema in which no object, at any level, has properties so named."""
+    return {
+        key: {
+            name: without_properties(child, names)
+            for name, child in value.items()
+            if name not in names
+        }
+        if key in ("properties", "$defs")
+        else value
+        for key, value in raw.items()
+    }
 
 
 def with_property(schema: Schema, name: str, value: Schema, *, required: bool) -> Schema:

@@ -29,6 +29,12 @@ SESSION_DEFAULT: Final = "default"
 
 _SESSION_SHOWN_CHARS: Final = 200
 _RESERVE: Final = "lambo_reserve"
+NOT_OFFERED: Final = frozenset({"wait", "vector", "vector_model"})
+"""Arguments of verbs that no tool has: every agent would pay for them with its context. A model
+cannot spell a vector, and one that does not wait has to spend another call on the receipt."""
+NOT_LISTED: Final = frozenset({"admission", "cycles", "embedding", "resident_bytes"})
+"""Fields that come with a result and stand in no schema of one: long, and in its text or for
+operators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +163,11 @@ def without_agent(spec: ToolSpec) -> ToolSpec:
 def route(tool: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The verb a call means, and the arguments that verb takes.
 
-    An `agent_id` of null counts as absent; every other argument is passed on as it came.
+    An `agent_id` of null counts as absent; every other argument is passed on as it came. Raises
+    `InvalidArgument` for what no tool has.
     """
+    for name in sorted(NOT_OFFERED & arguments.keys()):
+        raise InvalidArgument(name, f"unknown argument '{name}'")
     passed = {k: v for k, v in arguments.items() if not (k == "agent_id" and v is None)}
     if tool != _RESERVE:
         return VERB_BY_TOOL[tool], passed
@@ -196,19 +205,19 @@ def instructions(session: str, *, names_agent: bool = False) -> str:
 
 
 def _spec(tool: _Tool, models: VerbModels) -> ToolSpec:
-    schema = schemas.input_schema(models.request_model.model_json_schema())
+    whole = models.request_model.model_json_schema()
+    schema = schemas.input_schema(schemas.without_properties(whole, NOT_OFFERED))
     schema.setdefault("properties", {})
     schema["additionalProperties"] = False
     schema.pop("description", None)  # a model without fields keeps its docstring
     if tool.name == _RESERVE:
         last = {**schema["properties"], "release": schemas.RELEASE}
         schema = {**schema, "properties": last}
+    reply = models.reply_model.model_json_schema(mode="serialization")
     return ToolSpec(
         name=tool.name,
         description=tool.description,
         input_schema=schemas.with_property(schema, "agent_id", schemas.AGENT_ID, required=True),
-        output_schema=schemas.output_schema(
-            models.reply_model.model_json_schema(mode="serialization")
-        ),
+        output_schema=schemas.output_schema(schemas.without_properties(reply, NOT_LISTED)),
         read_only=not models.writes,
     )

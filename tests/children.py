@@ -14,12 +14,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+DEFAULT_EMBEDDER = {"LAMBO_EMBEDDER": ""}
+"""For `child_environment`: an empty variable counts as unset."""
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The run's environment without any LAMBO_* variable, the project importable."""
+    """The run's environment with no LAMBO_* variable but `extra`, the project importable.
+
+    A server goes by words alone, as most tests want it: what they find must not hang on a model.
+    `DEFAULT_EMBEDDER` gives it the one that users have. No worker processes stand beside it.
+    """
     kept = {name: text for name, text in os.environ.items() if not name.startswith("LAMBO_")}
-    return {**kept, "PYTHONPATH": str(ROOT), **(extra or {})}
+    plain = {"LAMBO_EMBEDDER": "none", "LAMBO_CLUSTER": "false"}
+    return {**kept, "PYTHONPATH": str(ROOT), **plain, **(extra or {})}
 
 
 @contextmanager

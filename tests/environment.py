@@ -1,7 +1,7 @@
 """Loaded by pytest before Django's settings: gives the run a world of its own.
 
 A developer's LAMBO_* variables, `lambo.toml` and data folder must neither steer a test nor be
-touched by one.
+touched by one. No model is loaded for tests that do not ask for it.
 """
 
 from __future__ import annotations
@@ -22,3 +22,5 @@ _config = _folder / "lambo.toml"
 _config.touch()
 os.environ["LAMBO_CONFIG"] = str(_config)
 os.environ["LAMBO_DATA_DIR"] = str(_folder / "data")
+os.environ["LAMBO_EMBEDDER"] = "none"
+os.environ["LAMBO_CLUSTER"] = "false"

@@ -134,7 +134,10 @@ class Scribe:
         return self._carry_out(plan_demote(self.graph, request, stamp, vectors=self.vectors))
 
     def retract(self, text: str, *, dry_run: bool = False) -> RetractResult:
-        return self._carry_out(plan_retract(self.graph, RetractRequest(text, dry_run)))
+        request = RetractRequest(text, dry_run)
+        return self._carry_out(
+            plan_retract(self.graph, request, actor="human", now=self.now, ids=self.ids)
+        )
 
     def reserve(
         self, concept: str | None = None, *, node_id: str | None = None, ttl_seconds: int = 30
@@ -157,7 +160,10 @@ class Scribe:
         )
 
     def declare_synonym(self, source: str, target: str) -> SynonymResult:
-        return self._carry_out(plan_synonym(self.graph, SynonymRequest(source, target)))
+        request = SynonymRequest(source, target)
+        return self._carry_out(
+            plan_synonym(self.graph, request, actor="human", now=self.now, ids=self.ids)
+        )
 
     # -- looking ----------------------------------------------------------------------------------
 

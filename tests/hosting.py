@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,10 @@ from memory.engine.graph import Graph
 from memory.engine.ports import Clock, GraphStore, IdSource
 from memory.engine.requests import ActionRequest, Caller, ConceptInput, DeriveRequest
 from memory.engine.types import ConceptType
+from memory.service.audit_keeper import UNSEALED, AuditKeeper
+from memory.service.cycles import Cycles
 from memory.service.host import SessionHost
+from memory.service.jobs import Job
 from memory.system import RandomIds, SystemClock
 
 AGENT = Caller("agent-a")
@@ -29,6 +32,11 @@ async def hosting(
     clock: Clock | None = None,
     ids: IdSource | None = None,
     embedder: Embedder | None = None,
+    jobs: Sequence[Job] = (),
+    has_cluster: bool = False,
+    cycles: Cycles | None = None,
+    ticks: bool = True,
+    audit: AuditKeeper = UNSEALED,
     **config: Any,
 ) -> AsyncIterator[SessionHost]:
     """A started host; closed at the end, whatever the body did."""
@@ -42,6 +50,11 @@ async def hosting(
         clock=clock or SystemClock(),
         ids=ids or RandomIds(),
         embedder=embedder,
+        jobs=jobs,
+        has_cluster=has_cluster,
+        cycles=cycles,
+        ticks=ticks,
+        audit=audit,
     )
     await host.start()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,6 +11,8 @@ from memory.engine.mutations import Group, Mutation, PutConcept, PutEdge, PutInt
 from memory.engine.ports import BeingDeleted, GraphStore, Lease, LeaseRefused, SessionBatch
 from memory.engine.times import Micros
 from memory.engine.types import (
+    AuditEntry,
+    AuditKind,
     Concept,
     ConceptType,
     Edge,
@@ -53,6 +56,15 @@ def counted(steps: Iterable[Mapping[str, int]]) -> Counter[str]:
     for removed in steps:
         counts.update(removed)
     return counts
+
+
+_deletions = itertools.count(1)
+
+
+def deletion_entry(actor: str = "human") -> AuditEntry:
+    """What is kept of the deletion of a session; each one new."""
+    number = f"dddddddd-0000-7000-8000-{next(_deletions):012x}"
+    return AuditEntry(number, AuditKind.SESSION_DELETE, None, None, None, START, actor)
 
 
 class SessionLog:

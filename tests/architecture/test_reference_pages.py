@@ -99,6 +99,8 @@ def kind_and_bound(field: Mapping[str, Any], defs: Mapping[str, Any]) -> tuple[s
             count = f"{field.get('minItems', 0)} to {field['maxItems']}"
             if item["type"] == "object":
                 return "list of objects", count
+            if item["type"] == "number":
+                return "list of numbers", f"{field.get('minItems', 0)} to {field['maxItems']:,}"
             return "list of texts", f"{count}, each {bytes_of(item)}".removesuffix(", each ")
     raise AssertionError(f"no word for {field}")
 

@@ -35,7 +35,7 @@ from memory.store import deletion, loading
 from memory.store.dialects import dialect_for
 from memory.store.django_store import DjangoStore
 from memory.store.transactions import reading, writing
-from session_log import NODE, START, SessionLog, acquire, counted
+from session_log import NODE, START, SessionLog, acquire, counted, deletion_entry
 from shared_data import shared_file
 
 
@@ -462,7 +462,14 @@ def test_a_deletion_cut_short_stays_invisible_and_is_finished_later(
     gone.write("one", "two")
     kept.write("three")
     with writing(database.writer) as cursor:
-        deletion.mark_deleted(cursor, dialect_for("sqlite"), "gone", node_id=NODE, token=gone.token)
+        deletion.mark_deleted(
+            cursor,
+            dialect_for("sqlite"),
+            "gone",
+            node_id=NODE,
+            token=gone.token,
+            entry=deletion_entry(),
+        )
 
     assert store.load_session("gone") is None
     assert store.find_session("gone") is None
@@ -482,7 +489,7 @@ def test_a_name_cannot_be_used_over_the_remains_of_another_session(
 ) -> None:
     old = SessionLog(store, "name", seed=1)
     old.write("old")
-    next(store.delete_session("name", node_id=NODE, token=old.token))
+    next(store.delete_session("name", node_id=NODE, token=old.token, entry=deletion_entry()))
     before = database.execute("SELECT * FROM lambo_lease")
 
     assert acquire(store, "name") == BeingDeleted("name")
@@ -499,7 +506,7 @@ def test_a_deletion_that_another_overtook_leaves_the_next_session_alone(
 ) -> None:
     old = SessionLog(store, seed=1)
     old.write(*(f"old {number}" for number in range(7)))
-    slow = store.delete_session("s", node_id=NODE, token=old.token)
+    slow = store.delete_session("s", node_id=NODE, token=old.token, entry=deletion_entry())
     counts = counted(itertools.islice(slow, steps_before))
 
     counts += counted(store.finish_deletions())
@@ -518,13 +525,13 @@ def test_a_deletion_that_another_overtook_leaves_the_next_deletion_its_rows(
     store: DjangoStore,
 ) -> None:
     old = SessionLog(store, seed=1)
-    slow = store.delete_session("s", node_id=NODE, token=old.token)
+    slow = store.delete_session("s", node_id=NODE, token=old.token, entry=deletion_entry())
     next(slow)
     counted(store.finish_deletions())
     time.sleep(0.001)  # two marks may be equal within 40 microseconds
     new = SessionLog(store, seed=2)
     new.write("new")
-    again = store.delete_session("s", node_id=NODE, token=new.token)
+    again = store.delete_session("s", node_id=NODE, token=new.token, entry=deletion_entry())
     next(again)
 
     assert counted(slow) == {}
@@ -535,13 +542,18 @@ def test_deletion_in_slices_counts_every_row(database: EngineDatabase, log: Sess
     log.write(*(f"concept {number}" for number in range(10)))
     with writing(database.writer) as cursor:
         mark = deletion.mark_deleted(
-            cursor, dialect_for("sqlite"), "s", node_id=NODE, token=log.token
+            cursor,
+            dialect_for("sqlite"),
+            "s",
+            node_id=NODE,
+            token=log.token,
+            entry=deletion_entry(),
         )
 
     slices = list(deletion.remove_marked(database.writer, "s", mark, slice_rows=3))
     counts = counted(slices)
 
-    assert max(max(removed.values()) for removed in slices) == 3
+    assert max(max(removed.values()) for removed in slices if removed) == 3
 
     assert (counts["concept"], counts["edge"], counts["session"]) == (10, 10, 1)
     assert database.count("lambo_concept") == database.count("lambo_edge") == 0

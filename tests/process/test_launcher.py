@@ -40,7 +40,7 @@ class Health(http.server.BaseHTTPRequestHandler):
     def log_message(self, *arguments): pass
 server = http.server.HTTPServer(("127.0.0.1", 0), Health)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-print("serving", os.environ.get("LAMBO_PORT"), flush=True)
+print("serving", os.environ.get("LAMBO_PORT"), os.environ["LAMBO_CLUSTER"], flush=True)
 held.publish(url=f"http://127.0.0.1:{server.server_port}", version="0.1.0")
 try:
     server.serve_forever()
@@ -221,7 +221,16 @@ def test_taken_port_gives_a_spare_one_and_a_free_port_is_left_alone(data_dir: Pa
         assert port not in (7700, other.getsockname()[1])
     end(starts_of(data_dir)[0], signal.SIGTERM)
     find_or_start_server(data_dir, env=env, command=COMMAND)
-    assert log_path.read_text().split()[3] == env["LAMBO_PORT"]
+    assert log_path.read_text().split()[4] == env["LAMBO_PORT"]
+
+
+@pytest.mark.parametrize(("told", "meant"), [("", "false"), ("false", "false"), ("true", "true")])
+def test_server_in_the_background_has_worker_processes_only_when_told(
+    data_dir: Path, told: str, meant: str
+) -> None:
+    env = child_environment({"LAMBO_CLUSTER": told})
+    find_or_start_server(data_dir, env=env, command=COMMAND)
+    assert DataFolder(data_dir).log_path.read_text().split()[2] == meant
 
 
 def test_absurd_setting_is_refused_before_anything_is_started(data_dir: Path) -> None:

@@ -124,6 +124,27 @@ def test_kill_test_passes_the_rounds_on(clone: Path) -> None:
     assert calls_of(clone)[-1] == "rounds 7"
 
 
+def test_llama_test_has_an_environment_of_its_own(clone: Path) -> None:
+    assert make(clone, "llama-test").returncode == 0
+    created, asked, installed, imported, tested = calls_of(clone)
+    assert created == "-m venv .llama-venv"
+    assert asked == "-m pip cache list --format=abspath llama_cpp_python"
+    assert installed.endswith(" -e .[dev,llama] llama-cpp-python[server]")
+    assert imported == "-c import llama_cpp.server.app"
+    assert "tests/process/test_llama_server.py" in tested
+    assert not (clone / ".venv").exists()
+
+
+def test_llama_test_installs_the_newest_wheel_that_was_built_here(clone: Path) -> None:
+    fake = clone / "fake-python"
+    cached = "printf '%s\\n' /cache/llama-0.3.9.whl /cache/llama-0.3.36.whl"
+    fake.write_text(FAKE_PYTHON + f'case "$2 $3" in "pip cache") {cached} ;; esac\n')
+    run = make(clone, "llama-test")
+    assert run.returncode == 0, run.stderr
+    assert calls_of(clone)[2].endswith(" /cache/llama-0.3.36.whl[server]")
+    assert "installing lambo and /cache/llama-0.3.36.whl into .llama-venv" in run.stdout
+
+
 def test_help_names_every_target(clone: Path) -> None:
     shown = make(clone).stdout
     phony = next(line for line in (clone / "Makefile").read_text().splitlines() if ".PHONY" in line)

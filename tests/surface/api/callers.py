@@ -9,7 +9,10 @@ from typing import Any
 import httpx
 
 from memory.admission import Verb
+from memory.embed.fixture import FixtureEmbedder
+from memory.engine.embedding import Embedder
 from memory.engine.tokens import DrawnToken
+from memory.testing import EmbedderFault, ScriptedEmbedder
 from memory.verbs import VERBS
 
 OPERATOR_SECRET = "the-secret-of-this-run"
@@ -18,9 +21,19 @@ BASE = "/api/v1"
 
 TOKEN = "users need tokens"
 SCHEMA = "the user schema"
+REMOVED = "00000000-0000-4000-8000-000000000003"
+"""The concept that `write_first` takes out again; the ids of these tests count up."""
 
 DRAWN = DrawnToken("00000000000000d1", "s" * 43)
 """The token that `token-create` makes in these tests."""
+
+
+def silent_embedder() -> Embedder:
+    """An embedder that takes no text: sessions have a contract, and words alone decide."""
+    silent = ScriptedEmbedder(FixtureEmbedder())
+    silent.fault = EmbedderFault.HOPELESS
+    return silent
+
 
 ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "derive": {"concepts": [{"content": TOKEN, "concept_type": "entity"}]},
@@ -33,13 +46,20 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "stats": {},
     "demote": {"chunk": "One thing. Another thing.", "chunk_group_id": "chunk-1"},
     "retract": {"concept": TOKEN, "dry_run": True},
+    "disappearances": {},
+    "restore": {"id": REMOVED},
+    "purge": {"concept": TOKEN},
+    "confirm": {"concept": TOKEN},
     "root-goal": {"goals": [TOKEN]},
     "synonym": {"source": "jwt", "target": "token"},
+    "reembed": {},
     "receipt": {"key": "key-of-the-first-write"},
     "session-list": {},
     "session-create": {"session": "fresh"},
     "session-close": {},
     "session-delete": {"confirm": "s"},
+    "job-run": {"job": "retention"},
+    "job-list": {},
     "token-create": {"name": "ci", "agent": "ci", "scopes": ["read"], "sessions": ["*"]},
     "token-list": {},
     "token-revoke": {"id": DRAWN.token_id},
@@ -81,7 +101,10 @@ class Api:
         return await self.client.post(f"{BASE}{path}", content=content, headers=dict(headers or {}))
 
     async def write_first(self) -> None:
-        """Give the session `s` one concept, under a key that can be asked for."""
+        """Give the session `s` one concept, under a key that can be asked for; and take one out."""
+        await self.verb("derive", {"concepts": [{"content": "old", "concept_type": "logic"}]})
+        gone = await self.verb("retract", {"concept": "old"})
+        assert gone.json()["target"] == REMOVED
         key = {"Idempotency-Key": "key-of-the-first-write"}
         answer = await self.verb("derive", headers=key)
         assert answer.status_code == 200, answer.text

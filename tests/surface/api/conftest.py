@@ -16,7 +16,7 @@ from memory.service.host import SessionHost
 from memory.service.tokens import TokenKeeper
 from memory.store.tokens import InMemoryTokenStore
 from memory.testing import FaultyStore, InMemoryStore, ManualClock, SequentialIds
-from surface.api.callers import DRAWN, OPERATOR_SECRET, Api
+from surface.api.callers import DRAWN, OPERATOR_SECRET, Api, silent_embedder
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ async def world() -> AsyncIterator[World]:
         readers=build_readers(config),
         clock=clock,
         ids=SequentialIds(),
+        embedder=silent_embedder(),
         keep_tokens=lambda on_writer: TokenKeeper(
             InMemoryTokenStore(), clock=clock, draw=lambda: DRAWN, on_writer=on_writer
         ),

@@ -8,6 +8,7 @@ import pytest
 
 from lambo_site.asgi import dispatch
 from mcp_bridge.tools import CallContext
+from memory.reply_models import AcceptedReply
 from memory.verbs import VERBS
 from surface.api.callers import ARGUMENTS, OPERATOR_SECRET, TOKEN, Api, error_of
 
@@ -117,7 +118,7 @@ async def test_write_repeated_under_its_key_is_done_once(api: Api, name: str) ->
     assert first.status_code == again.status_code == 200, first.text
     assert first.json()["idempotency_key"] == "clé-1"
     assert (b"idempotency-key", "clé-1".encode()) in first.headers.raw
-    if name == "retract":  # a dry run writes nothing, so it has no receipt to replay
+    if name in ("retract", "purge"):  # a dry run writes nothing: it has no receipt to replay
         return
     assert again.json() == first.json()
     assert again.headers.get("idempotency-replayed") == "true"
@@ -143,8 +144,28 @@ async def test_receipt_tells_how_a_write_ended(api: Api) -> None:
     body = (await api.verb("receipt")).json()
     assert body["state"] == "committed"
     missing = await api.verb("receipt", {"key": "never-used"})
-    assert missing.status_code == 404
-    assert error_of(missing)["code"] == "receipt_not_found"
+    assert missing.json()["state"] == "unknown"
+
+
+@pytest.mark.parametrize("name", ["derive", "record-action"])
+async def test_write_that_does_not_wait_is_accepted_with_its_own_status(
+    api: Api, name: str
+) -> None:
+    arguments = {**ARGUMENTS[name], "wait": False}
+    accepted = await api.verb(name, arguments, headers={"Idempotency-Key": "later"})
+    assert accepted.status_code == 202
+    body = accepted.json()
+    assert (body["accepted"], body["idempotency_key"]) == (True, "later")
+    assert body.pop("text") == body["summary"]
+    del body["idempotency_key"]
+    AcceptedReply.model_validate(body, strict=True)
+    # The same request without `wait` is answered when the write is done.
+    done = await api.verb(name, headers={"Idempotency-Key": "later"})
+    assert done.status_code == 200
+    assert done.headers["idempotency-replayed"] == "true"
+    told = (await api.verb("receipt", {"key": "later"})).json()
+    assert told["state"] == "committed"
+    assert told["reply"]["summary"] == done.json()["summary"]
 
 
 @pytest.mark.parametrize("key", ["run/7", "a b", "50%", "?x=1#y", "clé"])
@@ -236,4 +257,5 @@ async def test_retry_on_another_surface_is_the_same_write(api: Api) -> None:
     context = CallContext(session="s", agent_id="ann", idempotency_key="key-of-the-first-write")
     reply = await dispatch("derive", dict(ARGUMENTS["derive"]), context)
     assert reply.text == "derived 1 concept(s): 1 created, 0 matched existing"
-    assert (await api.verb("stats")).json()["interaction_count"] == 1
+    # The other one wrote what was taken out again.
+    assert (await api.verb("stats")).json()["interaction_count"] == 2

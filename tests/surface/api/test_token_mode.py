@@ -155,6 +155,9 @@ async def test_proxy_may_hand_a_token_on(world: TokenWorld) -> None:
     assert (await world.mcp("ping", {}, caller)).status_code == 200
 
 
+OLD = {"concepts": [{"content": "old", "concept_type": "logic"}]}
+
+
 # -- callers of less than everything -----------------------------------------------------------
 
 
@@ -164,6 +167,9 @@ async def test_whole_token_may_do_everything_in_its_own_name(world: TokenWorld) 
     named = {"token-revoke": {"id": world.ids["reader"]}, "receipt": {"key": "mine"}}
     written = await world.call("derive", {**caller, "Idempotency-Key": "mine"})
     assert written.status_code == 200, written.text
+    await world.call("derive", caller, arguments=OLD)
+    gone = await world.call("retract", caller, arguments={"concept": "old"})
+    named["restore"] = {"id": gone.json()["target"]}
     for name in ARGUMENTS:
         answer = await world.call(name, caller, arguments=named.get(name))
         assert answer.status_code == 200, (name, answer.text)

@@ -29,7 +29,14 @@ from memory.service.tokens import TokenKeeper
 from memory.store.tokens import InMemoryTokenStore
 from memory.testing import InMemoryStore, ManualClock, SequentialIds
 from memory.verbs import VERBS
-from surface.api.callers import ARGUMENTS, OPERATOR, OPERATOR_SECRET, TOKEN, path_of
+from surface.api.callers import (
+    ARGUMENTS,
+    OPERATOR,
+    OPERATOR_SECRET,
+    TOKEN,
+    path_of,
+    silent_embedder,
+)
 from surface.api.lifespan import serving
 
 OURS, THEIRS = "s", "vault"
@@ -162,6 +169,7 @@ async def token_world(folder: Path, settings: Settings) -> AsyncIterator[TokenWo
         readers=readers,
         clock=clock,
         ids=SequentialIds(),
+        embedder=silent_embedder(),
         keep_tokens=lambda on_writer: TokenKeeper(
             InMemoryTokenStore(),
             clock=clock,

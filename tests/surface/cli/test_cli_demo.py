@@ -82,6 +82,54 @@ def test_last_question_finds_the_schema_first(outcome: dict[str, Any]) -> None:
     assert outcome["context"].startswith("user schema [Entity")
 
 
+def test_importance_is_earned_by_the_evidence_alone(outcome: dict[str, Any]) -> None:
+    assert outcome["canonical"] == ["user schema"]
+    assert outcome["venerable"] == [
+        "auth middleware",
+        "handlers/users.rs",
+        "middleware/session.rs",
+    ]
+    assert sorted(outcome["candidate"]) == [
+        "handlers/login.rs",
+        "middleware/jwt.rs",
+        "middleware/ratelimit.rs",
+        "redis backend",
+        "repo/users.rs",
+        "session store",
+    ]
+    assert outcome["audit_rows"] == outcome["steps_of_status"] == 15
+    climbed = [step for step in outcome["transitions"] if step["concept"] == "user schema"]
+    assert [(step["to"], step["blast_radius"]) for step in climbed] == [
+        ("Candidate", None),
+        ("Venerable", None),
+        ("Canonical", 15),
+    ]
+    assert (outcome["distinct"], outcome["coverage"]) == (9, 0.818)
+
+
+def test_last_recall_shows_standing_and_who_wrote_last(outcome: dict[str, Any]) -> None:
+    blocks = outcome["context"].split("\n\n")
+    heads = [block.splitlines()[0] for block in blocks]
+    assert heads[:6] == [
+        "user schema [Entity, canonical] (score 2.47, blast radius 15)",
+        "add oauth_id to user schema [Resource] (score 1.51)",
+        "user fixtures [Resource] (score 0.88)",
+        "user serializer [Logic] (score 0.85)",
+        "user validation rules [Constraint] (score 0.80)",
+        "users table migration [Resource] (score 0.79)",
+    ]
+    assert "15 nodes depend on this" in blocks[0]
+    assert "\nAgent A wrote to it 0 seconds ago\n" in blocks[0]
+    forced = {block.split(" [")[0]: block.splitlines()[1][:7] for block in blocks[6:]}
+    assert forced == {
+        "auth middleware": "Agent A",
+        "redis backend": "Agent B",
+        "handlers/login.rs": "Agent A",
+        "middleware/ratelimit.rs": "Agent A",
+        "middleware/session.rs": "Agent B",
+    }
+
+
 def test_two_runs_print_the_same_bytes_and_leave_nothing(printed: bytes, tmp_path: Path) -> None:
     ran = run_demo(tmp_path, "--json")
     assert ran.stdout == printed
@@ -97,6 +145,8 @@ def test_transcript_tells_the_story_to_people(outcome: dict[str, Any]) -> None:
         "Dependency 36, Derives 33, CoOccurrence 18, Temporal 11, Hierarchical 9, Causal 7" in text
     )
     assert "15 concepts rest on 'user schema'" in text
+    assert "After 3 sweeps and 15 steps" in text
+    assert "canonical  user schema\n" in text
 
 
 def test_private_server_gets_no_setting_of_the_user(tmp_path: Path) -> None:

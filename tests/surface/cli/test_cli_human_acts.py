@@ -75,6 +75,7 @@ def test_human_acts_are_refused_to_agents(filled: CommandLine, client: LamboClie
         lambda: client.set_root_goal(session, ["user schema"]),
         lambda: client.declare_synonym(session, "a", "b"),
         lambda: client.delete_session(session, confirm=session),
+        lambda: client.reembed_session(session),
     ]
     for act in acts:
         with pytest.raises(Forbidden):

@@ -44,15 +44,21 @@ def run_every_verb(lambo: CommandLine) -> dict[str, Any]:
     note("demote", "One. Two.")
     note("root-goal", "user schema")
     note("synonym", "a", "b")
+    note("confirm", "user schema", "--reason", "checked")
     note("saints")
     note("stats")
-    note("receipt", "k")
+    note("receipts", "k")
     note("session list")
+    note("job run", "retention")
+    note("job list")
     words = ("--name", "ci", "--agent", "ci", "--scope", "read", "--session", "*")
     made = note("token create", *words)
     note("token list")
     note("token revoke", made["id"])
-    note("retract", "user schema", "--yes")
+    gone = note("retract", "user schema", "--yes", "--reason", "old")
+    note("disappearances")
+    note("restore", gone["target"])
+    note("purge", "user schema", "--confirm", gone["target"])
     note("session close", name)
     note("session delete", name, "--confirm", name)
     return shapes
@@ -61,5 +67,5 @@ def run_every_verb(lambo: CommandLine) -> dict[str, Any]:
 def test_fields_of_every_verb_are_the_documented_ones(lambo: CommandLine) -> None:
     """A change here changes what other people's programs read: look at the difference twice."""
     shapes = run_every_verb(lambo)
-    assert {verb.name for verb in all_verbs()} - set(shapes) == {"demo"}
+    assert {verb.name for verb in all_verbs()} - set(shapes) == {"demo", "reembed"}
     assert shapes == json.loads(GOLDEN.read_text(encoding="utf-8"))

@@ -92,14 +92,42 @@ def test_key_makes_a_repeated_command_one_write(lambo: CommandLine) -> None:
 
 def test_receipt_tells_how_a_write_ended(lambo: CommandLine) -> None:
     done = lambo("derive", *SHOP, "--json").json
-    receipt = lambo("receipt", done["idempotency_key"], "--json").json
+    receipt = lambo("receipts", done["idempotency_key"], "--json").json
     assert receipt["state"] == "committed"
     assert receipt["reply"]["created"] == done["created"]
-    missing = lambo("receipt", "never used")
-    assert missing.code == 1
-    assert missing.err.endswith("[receipt_not_found]\n")
+    assert lambo("receipts", "never used", "--json").json["state"] == "unknown"
+    assert lambo("receipts", "never used").out.startswith("unknown: ")
     # Receipts are kept per agent.
-    assert lambo("receipt", done["idempotency_key"], "--agent", "another").code == 1
+    other = lambo("receipts", done["idempotency_key"], "--agent", "another", "--json").json
+    assert other["state"] == "unknown"
+
+
+def test_write_that_does_not_wait_is_accepted_and_told_by_its_receipt(lambo: CommandLine) -> None:
+    accepted = lambo("derive", *SHOP, "--no-wait", "--key", "k1", "--json").json
+    assert accepted["accepted"] is True
+    assert accepted["idempotency_key"] == "k1"
+    told = lambo("record-action", "add login", "--no-wait", "--key", "k2")
+    assert told.out.startswith("accepted, not stored yet")
+    # The same command without the option waits for the end of what was accepted.
+    assert lambo("derive", *SHOP, "--key", "k1", "--json").json["created"]
+    refused = lambo("derive", *SHOP, "--depends-on", "no such thing", "--no-wait")
+    assert refused.err.endswith("[unresolved_reference]\n")
+
+
+def test_vector_comes_from_a_file_and_is_refused_where_none_is_taken(
+    lambo: CommandLine, tmp_path: Path
+) -> None:
+    file = tmp_path / "vector.json"
+    file.write_text("[0.5, -1]")
+    named = ("--vector-file", str(file), "--vector-model", "m")
+    for refused in (lambo("derive", *SHOP, *named), lambo("recall", "schema", *named)):
+        assert refused.code == 2
+        assert "embedder.accept_client_vectors" in refused.err
+    file.write_text("{}")
+    assert "JSON list of numbers" in lambo("recall", "schema", *named).err
+    file.write_text("[1")
+    assert "is not JSON" in lambo("recall", "schema", *named).err
+    assert "cannot read" in lambo("recall", "schema", "--vector-file", str(tmp_path)).err
 
 
 def test_agent_of_the_command_is_the_one_recorded(lambo: CommandLine) -> None:

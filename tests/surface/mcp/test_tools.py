@@ -174,3 +174,11 @@ def test_schema_functions_do_not_change_their_argument() -> None:
     schemas.input_schema(raw)
     schemas.output_schema(raw)
     assert json.dumps(raw) == before
+
+
+@pytest.mark.parametrize("name", ["wait", "vector", "vector_model"])
+def test_arguments_that_no_tool_has_are_neither_listed_nor_passed_on(name: str) -> None:
+    for spec in specs():
+        assert f'"{name}"' not in json.dumps(spec.input_schema)
+    with pytest.raises(InvalidArgument, match=f"unknown argument '{name}'"):
+        route("lambo_derive", {"concepts": [], name: None})

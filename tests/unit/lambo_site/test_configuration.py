@@ -19,11 +19,14 @@ from lambo_site.configuration import (
     load_process_settings,
 )
 from memory.embed.registry import CHOICES
-from memory.engine.config import Config, Durability, MatchStrategy
+from memory.engine.config import Config, Durability, FusionKind, MatchStrategy
 from memory.engine.embedding import DIMENSIONS_MAX
 from memory.engine.errors import InvalidConfiguration
 
 NUMBERS = [setting for setting in SETTINGS if setting.bound is not None]
+MAY_BE_ZERO = {"fusion.k"} | {
+    f"fusion.{part}_weight" for part in ("keyword", "vector", "recent", "context")
+}
 
 
 def name_of(setting: Setting) -> str:
@@ -47,11 +50,16 @@ def refusal_of(folder: Path, environ: dict[str, str] | None = None) -> InvalidCo
     return refusal.value
 
 
+def assert_zero_counts(settings: ProcessSettings, setting: Setting) -> None:
+    assert getattr(settings.config, setting.name) == 0
+
+
 def test_nothing_set_gives_the_defaults(tmp_path: Path) -> None:
     settings = load_process_settings({"PATH": "/bin"}, folder=tmp_path)
     assert settings == ProcessSettings(data_dir=tmp_path / "data")
     assert settings.url == "http://127.0.0.1:7700"
-    assert settings.config == Config()
+    assert settings.embedder_kind is EmbedderKind.MINILM
+    assert settings.config == Config(match_strategy=MatchStrategy.HYBRID)
 
 
 @pytest.mark.parametrize("setting", NUMBERS, ids=name_of)
@@ -59,6 +67,11 @@ def test_nothing_set_gives_the_defaults(tmp_path: Path) -> None:
 def test_variable_when_absurd_is_refused_by_key_source_and_limit(
     setting: Setting, text: str, tmp_path: Path
 ) -> None:
+    if text == "0" and setting.key in MAY_BE_ZERO:
+        assert_zero_counts(
+            load_process_settings({setting.variable: text}, folder=tmp_path), setting
+        )
+        return
     error = refusal_of(tmp_path, {setting.variable: text})
     assert error.message.startswith(f"{setting.key} must be {setting.bound}")
     assert error.fields["setting"] == setting.key
@@ -74,6 +87,9 @@ def test_key_when_absurd_is_refused_by_key_source_and_limit(
     setting: Setting, value: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path, line_for(setting, value))
+    if value == "0" and setting.key in MAY_BE_ZERO:
+        assert_zero_counts(load_process_settings({}, folder=tmp_path), setting)
+        return
     error = refusal_of(tmp_path)
     assert error.message.startswith(f"{setting.key} must be {setting.bound}")
     assert error.fields["source"] == str(path)
@@ -112,7 +128,12 @@ def test_file_is_read_and_variable_wins(tmp_path: Path) -> None:
         log_level=LogLevel.DEBUG,
         log_format=LogFormat.JSON,
         store_kind=StoreKind.MEMORY,
-        config=Config(durability=Durability.MEMORY, flush_mutations=9, flush_interval_seconds=0.5),
+        config=Config(
+            durability=Durability.MEMORY,
+            match_strategy=MatchStrategy.HYBRID,
+            flush_mutations=9,
+            flush_interval_seconds=0.5,
+        ),
         config_path=path,
     )
 
@@ -151,12 +172,15 @@ def test_data_folder_named_like_a_number_is_a_name(tmp_path: Path) -> None:
     [
         ("[sever]\nport = 1\n", "did you mean server?"),
         ("[server]\nprot = 1\n", "did you mean server.port?"),
-        ("promotion_policy = 'Solo'\n", "unknown key promotion_policy"),
+        ("promotion_policy = 'Solo'\n", "must be one of swarm, solo, quorum"),
+        ("[canonization]\nblast_radius = 2\n", "unknown section [canonization]"),
+        ("canonization_edge_min_age_seconds = 0\n", "unknown key canonization_edge_min_age_seconds"),
         ("server = 5\n", "server must be a section"),
         ("[server.port]\nvalue = 1\n", "server.port must be a whole number"),
         ("[server]\nport = \n", "is not valid TOML"),
         ("port = " + "9" * 5000, "is not valid TOML"),
-        ("[daemon]\ngc_interval = 1\n", "unknown section [daemon]"),
+        ("[daemon]\ngc_interval = 0\n", "daemon.gc_interval must be a whole number in 1..="),
+        ("[daemon]\ncanonization_eval_interval_secs = 0\n", "must be a number in 1..=86400"),
     ],
 )
 def test_file_that_says_something_unknown_is_refused(text: str, named: str, tmp_path: Path) -> None:
@@ -231,7 +255,7 @@ def test_key_of_the_embedding_service_is_never_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "strategy"),
     [
-        ({}, MatchStrategy.CANONICAL),
+        ({}, MatchStrategy.HYBRID),
         ({"LAMBO_EMBEDDER": "none"}, MatchStrategy.CANONICAL),
         ({"LAMBO_EMBEDDER": "fixture"}, MatchStrategy.HYBRID),
         (
@@ -245,6 +269,15 @@ def test_new_sessions_match_by_meaning_where_there_is_an_embedder(
 ) -> None:
     settings = load_process_settings(variables, folder=tmp_path)
     assert settings.config.match_strategy is strategy
+
+
+def test_the_demo_embeds_nothing_whatever_it_is_told(tmp_path: Path) -> None:
+    settings = load_process_settings(
+        {"LAMBO_DEMO": "1", "LAMBO_EMBEDDER": "fixture", "LAMBO_FUSION": "rrf"}, folder=tmp_path
+    )
+    assert settings.embedder_kind is EmbedderKind.NONE
+    assert settings.config.fusion_kind is FusionKind.MAX
+    assert settings.config.match_strategy is MatchStrategy.CANONICAL
 
 
 @pytest.mark.parametrize("address", ["example.org", "127.0.0.1:80", "all", "300.0.0.1"])
