@@ -2,8 +2,8 @@
 
 One JSON object a line: `at`, `session`, `session_created_at`, `sequence`, `hash`. A line is
 appended and synced before anybody is told, so that whoever rewrites the database, with the chain
-key in hand, still contradicts the file; copies of it elsewhere make that firmer. Here too is what is
-said when audit rows do not fit. Knows no chain.
+key in hand, still contradicts the file; copies of it elsewhere make that firmer. Here too is what
+is said when audit rows do not fit. Knows no chain.
 
 Invariant: lines are only ever added. A line that a crash tore is passed by, and the next one does
 not join it.

@@ -64,6 +64,21 @@ class Columns:
         self.live[row] = False
         self._free.append(row)
 
+    def take_rows(self, count: int) -> list[int]:
+        """As `take_row` for many at once: zeroed rows, those that were used before first."""
+        freed = self._free[len(self._free) - min(count, len(self._free)) :]
+        del self._free[len(self._free) - len(freed) :]
+        for name in self._names:
+            self.arrays[name][freed] = 0
+        self.live[freed] = True
+        return [*freed, *self.extend(count - len(freed), {})]
+
+    def free_rows(self, rows: Sequence[int]) -> None:
+        """Give live rows back, each once."""
+        assert self.live[rows].all()
+        self.live[rows] = False
+        self._free += rows
+
     def extend(self, count: int, values: Mapping[str, Sequence[Any] | Array]) -> range:
         """Append live rows at once and return them; absent columns stay zero."""
         rows = range(self.used, self.used + count)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
+
+import numpy as np
 
 from memory.engine.columns import Array, Columns
 from memory.engine.concept_table import cell_time, time_cell
@@ -26,6 +29,8 @@ SCHEMA: Final = {
 }
 
 
+_KEY_COLUMNS: Final = ("type", "source", "target")
+_FEW: Final = 24  # rows that a loop reads sooner than an array
 _ROW_BITS: Final = 29  # two rows and a type code fit a signed 64-bit integer
 
 
@@ -57,6 +62,15 @@ class EdgeTable(Columns):
     def ends_at(self, row: int) -> tuple[int, int]:
         """Source and target rows."""
         return int(self.arrays["source"][row]), int(self.arrays["target"][row])
+
+    def ends_of(self, rows: Sequence[int], edge_type: EdgeType, end: str) -> list[int]:
+        """The rows at one end (`source` or `target`) of those edges that are of a type."""
+        wanted, types, ends = EDGE_TYPE_CODE[edge_type], self.arrays["type"], self.arrays[end]
+        if len(rows) < _FEW:
+            return [int(ends[row]) for row in rows if types[row] == wanted]
+        held = np.array(rows, dtype=np.int64)
+        found: list[int] = ends[held[types[held] == wanted]].tolist()
+        return found
 
     def record(self, row: int, source: NodeId, target: NodeId) -> Edge:
         """The record of a live row, given the ids of its ends."""
@@ -128,6 +142,38 @@ class EdgeTable(Columns):
         del self.row_by_id[self.ids[row]]
         self.ids[row] = ""
         self.free_row(row)
+
+    def remove_many(self, rows: Sequence[int]) -> None:
+        """`remove` of many edges, several times as fast."""
+        keys = pack_keys(*(self.arrays[name][rows].astype("int64") for name in _KEY_COLUMNS))
+        for key, row in zip(keys.tolist(), rows, strict=True):
+            del self.row_by_key[key]
+            del self.row_by_id[self.ids[row]]
+            self.ids[row] = ""
+        self.free_rows(rows)
+
+    def insert_many(
+        self, records: Sequence[Edge], codes: Array, sources: Array, targets: Array
+    ) -> list[int]:
+        """`insert` of many edges, several times as fast; their rows. Freed rows are used first."""
+        known = self.used
+        rows = self.take_rows(len(records))
+        new = [""] * (self.used - known)
+        for texts in (self.ids, self.created_by, self.reinforced_by):
+            texts += new
+        cells = self.arrays
+        for name, column in zip(_KEY_COLUMNS, (codes, sources, targets), strict=True):
+            cells[name][rows] = column
+        weights = [edge.weight if math.isfinite(edge.weight) else 0.0 for edge in records]
+        cells["weight"][rows] = weights
+        for name in ("reinforcements", "created_at", "last_reinforced"):
+            cells[name][rows] = [*map(attrgetter(name), records)]
+        cells["event_time"][rows] = [time_cell(edge.event_time) for edge in records]
+        for row, edge in zip(rows, records, strict=True):
+            self.ids[row], self.row_by_id[edge.id] = edge.id, row
+            self.created_by[row], self.reinforced_by[row] = edge.created_by, edge.reinforced_by
+        self.row_by_key.update(zip(pack_keys(codes, sources, targets).tolist(), rows, strict=True))
+        return rows
 
     def extend_with(
         self, records: Sequence[Edge], codes: Array, sources: Array, targets: Array

@@ -17,7 +17,8 @@ edges) and `dependents` (distinct concepts that rest on it).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from itertools import groupby
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,7 +26,8 @@ from memory.engine.changes import ChangeLog
 from memory.engine.concept_table import ConceptTable, time_cell
 from memory.engine.content_order import fold
 from memory.engine.deferred_index import DeferredIndex
-from memory.engine.edge_table import EdgeTable, pack_key, take_off
+from memory.engine.edge_counts import count_added, count_edge, count_removed
+from memory.engine.edge_table import EdgeTable, pack_key, pack_keys, take_off
 from memory.engine.embedding import EmbeddingContract, vector_from
 from memory.engine.errors import InvalidSnapshot
 from memory.engine.interaction_chain import InteractionChain
@@ -72,9 +74,8 @@ from memory.engine.vector_table import VectorTable
 from memory.engine.vectors_beside import VectorsBeside
 
 _DERIVES: Final = EDGE_TYPE_CODE[EdgeType.DERIVES]
-_TEMPORAL: Final = EDGE_TYPE_CODE[EdgeType.TEMPORAL]
-_DEPENDENCY: Final = EDGE_TYPE_CODE[EdgeType.DEPENDENCY]
-_HIERARCHICAL: Final = EDGE_TYPE_CODE[EdgeType.HIERARCHICAL]
+_BUNDLE: Final = 64
+"""So many edges in a row are put as one; fewer are not worth the arrays."""
 
 
 class Graph:
@@ -242,16 +243,12 @@ class Graph:
 
     def out_rows(self, row: int, edge_type: EdgeType) -> list[int]:
         """Rows of the concepts this concept points at by edges of that type."""
-        wanted = EDGE_TYPE_CODE[edge_type]
-        types, targets = self.edges["type"], self.edges["target"]
-        return [int(targets[edge]) for edge in self.concepts.leaving[row] if types[edge] == wanted]
+        return self.edges.ends_of(self.concepts.leaving[row], edge_type, "target")
 
     def in_rows(self, row: int, edge_type: EdgeType) -> list[int]:
         """Rows of the concepts that point at this one by edges of that (concept) type."""
         assert edge_type not in (EdgeType.DERIVES, EdgeType.TEMPORAL)
-        wanted = EDGE_TYPE_CODE[edge_type]
-        types, sources = self.edges["type"], self.edges["source"]
-        return [int(sources[edge]) for edge in self.concepts.arriving[row] if types[edge] == wanted]
+        return self.edges.ends_of(self.concepts.arriving[row], edge_type, "source")
 
     def out_edges(self, node_id: NodeId) -> list[Edge]:
         """Edges that leave a node of either kind."""
@@ -415,8 +412,12 @@ class Graph:
         self.epoch += 1
 
     def apply_all(self, mutations: Iterable[Mutation]) -> None:
-        for mutation in mutations:
-            self.apply(mutation)
+        """`apply` each in turn; many edges in a row are put as one where nothing is in the way."""
+        for kind, run in groupby(mutations, type):
+            bundle = list(run)
+            if kind is not PutEdge or len(bundle) < _BUNDLE or not self._put_edges(bundle):
+                for mutation in bundle:
+                    self.apply(mutation)
 
     def _put_interaction(self, interaction: Interaction) -> None:
         row = self.chain.row_by_id.get(interaction.id)
@@ -464,8 +465,7 @@ class Graph:
         row = self.concepts.row_by_id.get(concept_id)
         if row is None:
             return
-        for edge_row in self._incident_rows(row):
-            self._remove_edge(edge_row)
+        self._remove_incident(row)
         self.chain.originated[self.concepts["origin"][row]].remove(row)
         self.reservation_by_node.pop(concept_id, None)
         self.standing.drop(concept_id)
@@ -508,13 +508,44 @@ class Graph:
                 self.change_log.note_edge(row)
             return
         # Counters first: "is it a new dependent?" asks whether another edge joins the pair already.
-        self._count_edge(EDGE_TYPE_CODE[edge.edge_type], *ends, +1)
+        code, cells = EDGE_TYPE_CODE[edge.edge_type], self.concepts.arrays
+        count_edge(cells, self.edges.row_by_key, code, *ends, +1)
         row = self.edges.insert(edge, *ends)
         if self.change_log is not None:
             self.change_log.note_edge(row)
         leaving, arriving = self.adjacency(edge.edge_type)
         leaving[ends[0]].append(row)
         arriving[ends[1]].append(row)
+
+    def _put_edges(self, puts: Sequence[Any]) -> bool:
+        """Put edges that are all new; False, and nothing is changed, where one may not be."""
+        edges: list[Edge] = [put.edge for put in puts]
+        ends = [self._endpoint_rows(edge.source, edge.target, edge.edge_type) for edge in edges]
+        if any(pair is None for pair in ends) or any(edge.weight < 0 for edge in edges):
+            return False
+        kinds = [edge.edge_type for edge in edges]
+        codes = np.array([EDGE_TYPE_CODE[kind] for kind in kinds], dtype=np.int64)
+        sources, targets = np.array(ends, dtype=np.int64).T
+        keys = set(pack_keys(codes, sources, targets).tolist())
+        ids = {edge.id for edge in edges}
+        if len(keys) < len(edges) or len(ids) < len(edges):
+            return False
+        if not (keys.isdisjoint(self.edges.row_by_key) and ids.isdisjoint(self.edges.row_by_id)):
+            return False
+        count_added(self.concepts.arrays, self.edges.row_by_key, codes, sources, targets)
+        rows = self.edges.insert_many(edges, codes, sources, targets)
+        lists = {kind: self.adjacency(kind) for kind in set(kinds)}
+        for row, kind, source, target in zip(
+            rows, kinds, sources.tolist(), targets.tolist(), strict=True
+        ):
+            leaving, arriving = lists[kind]
+            leaving[source].append(row)
+            arriving[target].append(row)
+        if self.change_log is not None:
+            for row in rows:
+                self.change_log.note_edge(row)
+        self.epoch += len(edges)
+        return True
 
     def adjacency(self, edge_type: EdgeType) -> tuple[list[list[int]], list[list[int]]]:
         """Where the edges of a type are listed: by source row, by target row."""
@@ -523,6 +554,33 @@ class Graph:
             self.chain.edges if rule.from_interaction else self.concepts.leaving,
             self.chain.edges if rule.to_interaction else self.concepts.arriving,
         )
+
+    def _remove_incident(self, row: int) -> None:
+        """Remove all edges of a concept that is about to go."""
+        rows = self._incident_rows(row)
+        if not rows:
+            return
+        codes, sources, targets = (
+            self.edges[name][rows].astype(np.int64) for name in ("type", "source", "target")
+        )
+        concepts, lost = self.concepts, []
+        for edge, code, source, target in zip(
+            rows, codes.tolist(), sources.tolist(), targets.tolist(), strict=True
+        ):
+            if code == _DERIVES:
+                take_off(self.chain.edges[source], edge)
+            elif source != row:
+                take_off(concepts.leaving[source], edge)
+                lost.append(source)
+            elif target != row:
+                take_off(concepts.arriving[target], edge)
+                lost.append(target)
+        concepts.leaving[row].clear()
+        concepts.arriving[row].clear()
+        self.edges.remove_many(rows)
+        count_removed(concepts.arrays, row, codes, sources, targets)
+        if self.change_log is not None:
+            self.change_log.note_loss(row, *lost)
 
     def _delete_edge(self, edge_id: NodeId) -> None:
         row = self.edges.row_by_id.get(edge_id)
@@ -540,31 +598,8 @@ class Graph:
             self.change_log.note_loss(
                 None if rule.from_interaction else source, None if rule.to_interaction else target
             )
-        self._count_edge(EDGE_TYPE_CODE[edge_type], source, target, -1)
-
-    def _count_edge(self, code: int, source: int, target: int, step: int) -> None:
-        """Keep the counters of both ends; the edge is not (or no longer) in `row_by_key`."""
-        if code == _TEMPORAL:
-            return
-        cells = self.concepts.arrays
-        rule = EDGES[EDGE_TYPES[code]]
-        if rule.counts_for_degree:
-            # A self-edge is one incident edge: it counts once.
-            ends = {target} if code == _DERIVES else {source, target}
-            for end in ends:
-                cells["degree"][end] += step
-                cells["bonus_milli"][end] += step * rule.bonus_milli
-        if code == _DERIVES:
-            cells["derivations"][target] += step
-        elif source != target:
-            if code == _DEPENDENCY:
-                if pack_key(_HIERARCHICAL, target, source) not in self.edges.row_by_key:
-                    cells["dependents"][target] += step
-            elif (
-                code == _HIERARCHICAL
-                and pack_key(_DEPENDENCY, target, source) not in self.edges.row_by_key
-            ):
-                cells["dependents"][source] += step
+        code, cells = EDGE_TYPE_CODE[edge_type], self.concepts.arrays
+        count_edge(cells, self.edges.row_by_key, code, source, target, -1)
 
     def _apply_transition(self, transition: Transition) -> None:
         if transition.id in self.transitions:

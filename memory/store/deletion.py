@@ -53,7 +53,7 @@ def mark_deleted(
     node_id: str,
     token: int,
     entry: AuditEntry,
-    chain_key: bytes | None,
+    chain_key: bytes | None = None,
 ) -> Micros:
     """Hide a session we hold and fence its writers; the mark that tells this deletion from others.
 

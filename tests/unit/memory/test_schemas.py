@@ -28,6 +28,7 @@ REQUIRED: dict[type[Arguments], dict[str, Any]] = {
     operator_schemas.RetractArguments: {"concept": "a token"},
     operator_schemas.RestoreArguments: {"id": UUID},
     operator_schemas.PurgeArguments: {"concept": "a token"},
+    operator_schemas.ConfirmArguments: {"concept": "a token"},
     operator_schemas.RootGoalArguments: {"goals": ["a token"]},
     operator_schemas.SynonymArguments: {"source": "jwt", "target": "token"},
     operator_schemas.TokenCreateArguments: {

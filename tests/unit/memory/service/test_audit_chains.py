@@ -248,8 +248,8 @@ async def test_heads_are_anchored_by_the_job_once_and_when_a_session_is_put_away
     lines = [json.loads(line) for line in sealed.anchors.path.read_text().splitlines()]
     assert [(line["session"], line["sequence"]) for line in lines] == [("s", 1), ("s", 2)]
     assert sealed.anchors.path.stat().st_mode & 0o777 == 0o600
-    report = await asyncio.to_thread(sealed.check)
-    assert (report.anchored_count, report.anchor_count) == (2, 2)
+    found = await asyncio.to_thread(sealed.check)
+    assert (found.anchored_count, found.anchor_count) == (2, 2)
 
 
 async def test_an_anchor_that_cannot_be_written_fails_the_job_and_not_the_end(
