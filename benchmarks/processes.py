@@ -69,7 +69,7 @@ def lambo_server(data_dir: Path, embedder: str = "none") -> Iterator[Server]:
             LAMBO_DATA_DIR=str(data_dir),
             LAMBO_PORT=str(port),
             LAMBO_LOG_LEVEL="warning",
-            LAMBO_CLUSTER="off",
+            LAMBO_CLUSTER="false",
             LAMBO_EMBEDDER=embedder,
         ),
     ) as process:

@@ -204,12 +204,11 @@ def plan_removals(
     mutations: list[Mutation] = []
     if start == 0:
         mutations += [DeleteEdge(edge_id) for edge_id in sweep.weak_edges]
-    removed: set[Mutation] = set(mutations)
     for one in sweep.collected[start : start + count]:
         row = graph.row_of(one.node_id)
         if row is None or _has_changed(graph, row, sweep.now):
             continue
-        planned = plan_removal(
+        mutations += plan_removal(
             graph,
             row,
             kind=AuditKind.COLLECT,
@@ -219,13 +218,6 @@ def plan_removals(
             ids=ids,
             detail={"grounds": str(one.grounds), "score": one.score, "bar": one.bar},
         )
-        for mutation in planned:
-            # An edge between two that go is in the plans of both.
-            if isinstance(mutation, DeleteEdge):
-                if mutation in removed:
-                    continue
-                removed.add(mutation)
-            mutations.append(mutation)
     return tuple(mutations)
 
 

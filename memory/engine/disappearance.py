@@ -11,18 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from memory.engine.concept_table import cell_time
 from memory.engine.errors import InvalidSnapshot
 from memory.engine.graph import Graph
 from memory.engine.mutations import (
     DeleteConcept,
-    DeleteEdge,
     DeleteReservation,
     Mutation,
     PutAudit,
 )
 from memory.engine.ports import IdSource
+from memory.engine.rules import EDGE_TYPES, EDGES
 from memory.engine.showing import cut
 from memory.engine.times import Micros
 from memory.engine.types import (
@@ -37,6 +38,16 @@ from memory.engine.types import (
     Status,
 )
 
+_NUMBERS: Final = (
+    *("type", "source", "target", "weight", "reinforcements"),
+    *("created_at", "last_reinforced", "event_time"),
+)
+_FROM_INTERACTION: Final = [EDGES[kind].from_interaction for kind in EDGE_TYPES]
+_EDGE_COLUMNS: Final = (
+    *("id", "end", "leaves", "type", "weight", "reinforcements", "created_at", "last_reinforced"),
+    *("created_by", "reinforced_by", "event_time"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RemovedState:
@@ -48,20 +59,60 @@ class RemovedState:
 
 
 def removed_state(graph: Graph, row: int) -> dict[str, Any]:
-    """What an audit row keeps of a concept, as JSON; linear in its edges.
+    """What an audit row keeps of a concept, as JSON; linear in its edges, oldest first.
 
-    Records stand as objects of their fields, instants in microseconds.
+    The concept and its lock stand as objects of their fields, instants in microseconds. Of the
+    edges each field is a list: `end` counts in `ends`, the ids of the nodes at the other ends,
+    beside which `names` holds what they said, cut; `leaves` is 1 where the concept is the source; `type`
+    counts in `types` and the writers in `agents`; `last_reinforced` counts from `created_at`.
     """
-    concept = graph.concept_at(row)
-    edge_rows = [graph.edges.row_by_id[edge_id] for edge_id in graph.incident_edge_ids(row)]
-    held = sorted(graph.edges_at(edge_rows))
-    ends = {end for edge in held for end in (edge.source, edge.target)} - {concept.id}
-    rows = {end: graph.row_of(end) for end in sorted(ends)}
+    concept, edges = graph.concept_at(row), graph.edges
+    rows = graph.incident_edge_rows(row)[::-1]
+    held = {name: edges[name][rows].tolist() for name in _NUMBERS}
+    leaves = [
+        int(source == row and not _FROM_INTERACTION[code])
+        for code, source in zip(held["type"], held["source"], strict=True)
+    ]
+    node_ids, chain = graph.concepts.ids, graph.chain.records
+    others = [
+        node_ids[target] if is_source else chain[source].id if from_chain else node_ids[source]
+        for is_source, from_chain, source, target in zip(
+            leaves,
+            map(_FROM_INTERACTION.__getitem__, held["type"]),
+            held["source"],
+            held["target"],
+            strict=True,
+        )
+    ]
+    ends = {end: place for place, end in enumerate(dict.fromkeys(others))}
+    end_rows = [graph.row_of(end) for end in ends]
+    types = {code: place for place, code in enumerate(dict.fromkeys(held["type"]))}
+    makers = [edges.created_by[at] for at in rows]
+    writers = [edges.reinforced_by[at] for at in rows]
+    agents = {name: place for place, name in enumerate(dict.fromkeys(makers + writers))}
+    times = zip(held["created_at"], held["last_reinforced"], strict=True)
     lock = graph.reservation(concept.id)
     return {
         "concept": concept._asdict(),
-        "edges": [edge._asdict() for edge in held],
-        "names": {end: cut(graph.content_at(at)) for end, at in rows.items() if at is not None},
+        "edges": {
+            "id": [edges.ids[at] for at in rows],
+            "end": [ends[other] for other in others],
+            "leaves": leaves,
+            "type": [types[code] for code in held["type"]],
+            "weight": held["weight"],
+            "reinforcements": held["reinforcements"],
+            "created_at": held["created_at"],
+            "last_reinforced": [written - created for created, written in times],
+            "created_by": [agents[name] for name in makers],
+            "reinforced_by": [agents[name] for name in writers],
+            "event_time": [cell_time(cell) for cell in held["event_time"]],
+        },
+        "ends": list(ends),
+        "names": [
+            None if at is None or at == row else cut(graph.content_at(at)) for at in end_rows
+        ],
+        "types": [str(EDGE_TYPES[code]) for code in types],
+        "agents": list(agents),
         "reservation": None if lock is None else lock._asdict(),
     }
 
@@ -69,7 +120,26 @@ def removed_state(graph: Graph, row: int) -> dict[str, Any]:
 def read_removed(removed: Json) -> RemovedState:
     """The records of a removed state. Raises `InvalidSnapshot` for what is none."""
     try:
-        concept, edges, names = removed["concept"], removed["edges"], removed["names"]
+        concept, columns, ends = removed["concept"], removed["edges"], removed["ends"]
+        kinds, agents = [*map(EdgeType, removed["types"])], removed["agents"]
+        me = concept["id"]
+        edges = [
+            Edge(
+                *(edge_id, me, ends[end]) if leaves else (edge_id, ends[end], me),
+                kinds[kind],
+                weight,
+                count,
+                created,
+                created + later,
+                agents[maker],
+                agents[writer],
+                told,
+            )
+            for edge_id, end, leaves, kind, weight, count, created, later, maker, writer, told in (
+                zip(*(columns[name] for name in _EDGE_COLUMNS), strict=True)
+            )
+        ]
+        names = zip(ends, removed["names"], strict=True)
         return RemovedState(
             Concept(
                 **{
@@ -78,11 +148,22 @@ def read_removed(removed: Json) -> RemovedState:
                     "status": Status(concept["status"]),
                 }
             ),
-            tuple(Edge(**{**edge, "edge_type": EdgeType(edge["edge_type"])}) for edge in edges),
-            dict(names),
+            tuple(edges),
+            {end: name for end, name in names if name is not None},
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InvalidSnapshot("the removed state of this audit row cannot be read") from error
+
+
+def removed_edge_ids(removed: Json) -> list[NodeId]:
+    """The edges that went with a concept."""
+    return [] if removed is None else removed["edges"]["id"]
+
+
+def removed_content(entry: AuditEntry) -> str | None:
+    """What a removed concept said, as its audit row keeps it; None where that was purged."""
+    content = entry.texts.get("content") if isinstance(entry.texts, Mapping) else None
+    return content if isinstance(content, str) else None
 
 
 def plan_removal(
@@ -100,10 +181,11 @@ def plan_removal(
     """Remove a concept with its edges and its soft lock, and keep an audit row of it.
 
     Several concepts may be planned on one graph before any is removed: each row then keeps the
-    edges between them. Without `keeps_state` nothing of the concept's text is kept.
+    edges between them. The content stands in the texts of the row too: the state is large, and a
+    list of removals does without it. Without `keeps_state` nothing of the concept's text is kept.
     """
     concept = graph.concept_at(row)
-    mutations: list[Mutation] = [DeleteEdge(edge_id) for edge_id in graph.incident_edge_ids(row)]
+    mutations: list[Mutation] = []  # the edges go with the concept
     if graph.reservation(concept.id) is not None:
         mutations.append(DeleteReservation(concept.id))
     mutations.append(DeleteConcept(concept.id))
@@ -117,6 +199,7 @@ def plan_removal(
         actor=actor,
         reason=reason,
         detail=detail,
+        texts={"content": concept.content} if keeps_state else None,
         removed=removed_state(graph, row) if keeps_state else None,
     )
     return [*mutations, PutAudit(entry)]

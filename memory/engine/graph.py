@@ -17,8 +17,9 @@ edges) and `dependents` (distinct concepts that rest on it).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import nsmallest
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -26,8 +27,9 @@ from memory.engine.changes import ChangeLog
 from memory.engine.concept_table import ConceptTable, time_cell
 from memory.engine.content_order import fold
 from memory.engine.deferred_index import DeferredIndex
-from memory.engine.edge_counts import count_added, count_edge, count_removed
-from memory.engine.edge_table import EdgeTable, pack_key, pack_keys, take_off
+from memory.engine.edge_bundles import put_bundle, remove_bundle
+from memory.engine.edge_counts import count_edge
+from memory.engine.edge_table import EdgeTable, pack_key, take_off
 from memory.engine.embedding import EmbeddingContract, vector_from
 from memory.engine.errors import InvalidSnapshot
 from memory.engine.interaction_chain import InteractionChain
@@ -73,7 +75,6 @@ from memory.engine.types import (
 from memory.engine.vector_table import VectorTable
 from memory.engine.vectors_beside import VectorsBeside
 
-_DERIVES: Final = EDGE_TYPE_CODE[EdgeType.DERIVES]
 _BUNDLE: Final = 64
 """So many edges in a row are put as one; fewer are not worth the arrays."""
 
@@ -264,9 +265,11 @@ class Graph:
             return [self._edge_at(edge) for edge in self.concepts.arriving[row]]
         return [edge for edge in self._chain_edges(node_id) if edge.target == node_id]
 
-    def incident_edge_ids(self, row: int) -> list[NodeId]:
-        """Ids of all edges of a concept, each once, in the order in which removing is cheapest."""
-        return [self.edges.ids[edge] for edge in self._incident_rows(row)]
+    def incident_edge_rows(self, row: int) -> list[int]:
+        """Edge rows of a concept, newest first: those are the cheapest to `take_off` a list."""
+        # A self-edge stands in both lists; dict keeps one, in order.
+        rows = self.concepts.leaving[row] + self.concepts.arriving[row]
+        return list(dict.fromkeys(reversed(rows)))
 
     def edges_at(self, rows: Sequence[int]) -> list[Edge]:
         """The records of live edge rows, in the order given; for many at once."""
@@ -307,8 +310,10 @@ class Graph:
                         frontier.append(reached)
         return goal in seen
 
-    def dependents(self, row: int) -> list[int]:
+    def dependents(self, row: int, *, most: int | None = None) -> list[int]:
         """Rows of the concepts that rest on this one, by id, each once, itself excluded.
+
+        With `most` only so many, the smallest ids.
 
         A concept rests on another when it has a Dependency edge to it or is its Hierarchical child.
         Every question about dependence is answered here.
@@ -316,7 +321,8 @@ class Graph:
         rows = set(self.in_rows(row, EdgeType.DEPENDENCY))
         rows.update(self.out_rows(row, EdgeType.HIERARCHICAL))
         rows.discard(row)
-        return sorted(rows, key=self.concepts.ids.__getitem__)
+        by_id = self.concepts.ids.__getitem__
+        return sorted(rows, key=by_id) if most is None else nsmallest(most, rows, key=by_id)
 
     def blast_radius(self, row: int) -> int:
         """How many concepts rest on this one: the kept count of `dependents`."""
@@ -347,12 +353,6 @@ class Graph:
         """Edges of an interaction, in both directions."""
         row = self.chain.row_by_id.get(node_id)
         return [] if row is None else [self._edge_at(edge) for edge in self.chain.edges[row]]
-
-    def _incident_rows(self, row: int) -> list[int]:
-        """Edge rows of a concept, newest first: those are the cheapest to `take_off` a list."""
-        # A self-edge stands in both lists; dict keeps one, in order.
-        rows = self.concepts.leaving[row] + self.concepts.arriving[row]
-        return list(dict.fromkeys(reversed(rows)))
 
     def _endpoint_rows(
         self, source: NodeId, target: NodeId, edge_type: EdgeType
@@ -413,9 +413,10 @@ class Graph:
 
     def apply_all(self, mutations: Iterable[Mutation]) -> None:
         """`apply` each in turn; many edges in a row are put as one where nothing is in the way."""
-        for kind, run in groupby(mutations, type):
+        for _, run in groupby(mutations, type):
             bundle = list(run)
-            if kind is not PutEdge or len(bundle) < _BUNDLE or not self._put_edges(bundle):
+            edges = [put.edge for put in bundle if isinstance(put, PutEdge)]
+            if len(edges) < _BUNDLE or not self._put_edges(edges):
                 for mutation in bundle:
                     self.apply(mutation)
 
@@ -465,7 +466,13 @@ class Graph:
         row = self.concepts.row_by_id.get(concept_id)
         if row is None:
             return
-        self._remove_incident(row)
+        lost = remove_bundle(
+            self.edges, self.concepts.arrays, self.adjacency, row, self.incident_edge_rows(row)
+        )
+        if lost and self.change_log is not None:
+            self.change_log.note_loss(row, *lost)
+        self.concepts.leaving[row].clear()
+        self.concepts.arriving[row].clear()
         self.chain.originated[self.concepts["origin"][row]].remove(row)
         self.reservation_by_node.pop(concept_id, None)
         self.standing.drop(concept_id)
@@ -517,35 +524,18 @@ class Graph:
         leaving[ends[0]].append(row)
         arriving[ends[1]].append(row)
 
-    def _put_edges(self, puts: Sequence[Any]) -> bool:
+    def _put_edges(self, edges: list[Edge]) -> bool:
         """Put edges that are all new; False, and nothing is changed, where one may not be."""
-        edges: list[Edge] = [put.edge for put in puts]
         ends = [self._endpoint_rows(edge.source, edge.target, edge.edge_type) for edge in edges]
-        if any(pair is None for pair in ends) or any(edge.weight < 0 for edge in edges):
+        placed = [pair for pair in ends if pair is not None]
+        if len(placed) < len(edges) or any(edge.weight < 0 for edge in edges):
             return False
-        kinds = [edge.edge_type for edge in edges]
-        codes = np.array([EDGE_TYPE_CODE[kind] for kind in kinds], dtype=np.int64)
-        sources, targets = np.array(ends, dtype=np.int64).T
-        keys = set(pack_keys(codes, sources, targets).tolist())
-        ids = {edge.id for edge in edges}
-        if len(keys) < len(edges) or len(ids) < len(edges):
-            return False
-        if not (keys.isdisjoint(self.edges.row_by_key) and ids.isdisjoint(self.edges.row_by_id)):
-            return False
-        count_added(self.concepts.arrays, self.edges.row_by_key, codes, sources, targets)
-        rows = self.edges.insert_many(edges, codes, sources, targets)
-        lists = {kind: self.adjacency(kind) for kind in set(kinds)}
-        for row, kind, source, target in zip(
-            rows, kinds, sources.tolist(), targets.tolist(), strict=True
-        ):
-            leaving, arriving = lists[kind]
-            leaving[source].append(row)
-            arriving[target].append(row)
+        rows = put_bundle(self.edges, self.concepts.arrays, self.adjacency, edges, placed)
         if self.change_log is not None:
             for row in rows:
                 self.change_log.note_edge(row)
-        self.epoch += len(edges)
-        return True
+        self.epoch += len(rows)
+        return bool(rows)
 
     def adjacency(self, edge_type: EdgeType) -> tuple[list[list[int]], list[list[int]]]:
         """Where the edges of a type are listed: by source row, by target row."""
@@ -554,33 +544,6 @@ class Graph:
             self.chain.edges if rule.from_interaction else self.concepts.leaving,
             self.chain.edges if rule.to_interaction else self.concepts.arriving,
         )
-
-    def _remove_incident(self, row: int) -> None:
-        """Remove all edges of a concept that is about to go."""
-        rows = self._incident_rows(row)
-        if not rows:
-            return
-        codes, sources, targets = (
-            self.edges[name][rows].astype(np.int64) for name in ("type", "source", "target")
-        )
-        concepts, lost = self.concepts, []
-        for edge, code, source, target in zip(
-            rows, codes.tolist(), sources.tolist(), targets.tolist(), strict=True
-        ):
-            if code == _DERIVES:
-                take_off(self.chain.edges[source], edge)
-            elif source != row:
-                take_off(concepts.leaving[source], edge)
-                lost.append(source)
-            elif target != row:
-                take_off(concepts.arriving[target], edge)
-                lost.append(target)
-        concepts.leaving[row].clear()
-        concepts.arriving[row].clear()
-        self.edges.remove_many(rows)
-        count_removed(concepts.arrays, row, codes, sources, targets)
-        if self.change_log is not None:
-            self.change_log.note_loss(row, *lost)
 
     def _delete_edge(self, edge_id: NodeId) -> None:
         row = self.edges.row_by_id.get(edge_id)

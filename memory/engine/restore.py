@@ -10,10 +10,10 @@ have been without the removal, but for the status and the edges it lists.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from memory.engine.config import MatchStrategy
-from memory.engine.disappearance import read_removed
+from memory.engine.disappearance import RemovedState, read_removed
 from memory.engine.draft import Plan, excerpt
 from memory.engine.errors import ConceptNotFound, KeyTaken, NotRemoved, TextPurged
 from memory.engine.graph import Graph
@@ -33,6 +33,9 @@ from memory.engine.types import (
     Status,
 )
 
+LOST_EDGES_SHOWN: Final = 20
+"""Of the edges that did not come back, so many are named; all are counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class LostEdge:
@@ -47,7 +50,10 @@ class LostEdge:
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """A concept that is back. `audit_id` is the row of the removal that was undone."""
+    """A concept that is back. `audit_id` is the row of the removal that was undone.
+
+    `lost` are the first of the `lost_count` edges that did not come back.
+    """
 
     node_id: NodeId
     audit_id: NodeId
@@ -55,6 +61,7 @@ class RestoreResult:
     earlier_status: Status
     edges: int
     lost: tuple[LostEdge, ...]
+    lost_count: int
 
     @property
     def text(self) -> str:
@@ -66,9 +73,10 @@ class RestoreResult:
             f"  - {edge.edge_type} with '{excerpt(edge.name or edge.other_end)}': {edge.why}"
             for edge in self.lost
         ]
-        return "\n".join(
-            [line, *([f"{len(lost)} edge(s) did not come back:"] if lost else []), *lost]
-        )
+        if self.lost_count > len(lost):
+            lost.append(f"  - and {self.lost_count - len(lost)} more")
+        head = [f"{self.lost_count} edge(s) did not come back:"] if lost else []
+        return "\n".join([line, *head, *lost])
 
     def as_wire(self) -> dict[str, Any]:
         return {
@@ -88,6 +96,7 @@ class RestoreResult:
                 }
                 for edge in self.lost
             ],
+            "lost_edge_count": self.lost_count,
             "warnings": [],
         }
 
@@ -100,26 +109,23 @@ def plan_restore(
     actor: str,
     now: Micros,
     ids: IdSource,
+    removed: RemovedState | None = None,
 ) -> Plan[RestoreResult]:
     """Undo a removal; `removal` is the audit row that the request names, the newest if several.
 
+    `removed` is its removed state where that was read before: of a hub it is large.
     Raises `ConceptNotFound`, `NotRemoved`, `TextPurged` or `KeyTaken`.
     """
     _check_gone(graph, request, removal)
     assert removal is not None
-    removed = read_removed(removal.removed)
+    removed = removed or read_removed(removal.removed)
     concept = removed.concept._replace(status=Status.NONE, blast_radius=None)
     _check_key(graph, concept)
-    kept: list[Edge] = []
-    lost: list[LostEdge] = []
-    for edge in removed.edges:
-        why = _why_lost(graph, concept, edge)
-        other = edge.target if edge.source == concept.id else edge.source
-        if why is None:
-            kept.append(edge)
-        else:
-            name = removed.names.get(other)
-            lost.append(LostEdge(edge.id, edge.edge_type, other, name, why))
+    why_lost = [_why_lost(graph, concept, edge) for edge in removed.edges]
+    judged = list(zip(removed.edges, why_lost, strict=True))
+    kept = [edge for edge, why in judged if why is None]
+    lost = [(edge, why) for edge, why in judged if why is not None]
+    shown = tuple(_lost_edge(removed, edge, why) for edge, why in lost[:LOST_EDGES_SHOWN])
     entry = AuditEntry(
         id=ids.next_ordered_id(now),
         kind=AuditKind.RESTORE,
@@ -133,7 +139,8 @@ def plan_restore(
             "removal": removal.id,
             "gc_survived": concept.gc_survived,
             "edges": len(kept),
-            "lost_edges": [edge.edge_id for edge in lost],
+            "lost_edges": [edge.edge_id for edge in shown],
+            "lost_edge_count": len(lost),
         },
     )
     return Plan(
@@ -144,7 +151,8 @@ def plan_restore(
             content=concept.content,
             earlier_status=removed.concept.status,
             edges=len(kept),
-            lost=tuple(lost),
+            lost=shown,
+            lost_count=len(lost),
         ),
     )
 
@@ -174,18 +182,23 @@ def _check_key(graph: Graph, concept: Concept) -> None:
         )
 
 
+def _lost_edge(removed: RemovedState, edge: Edge, why: str) -> LostEdge:
+    other = edge.target if edge.source == removed.concept.id else edge.source
+    return LostEdge(edge.id, edge.edge_type, other, removed.names.get(other), why)
+
+
 def _why_lost(graph: Graph, concept: Concept, edge: Edge) -> str | None:
     """Why an edge cannot come back, or None."""
     rule = EDGES[edge.edge_type]
-    chain = graph.chain.row_by_id
-    for end, is_interaction in (
-        (edge.source, rule.from_interaction),
-        (edge.target, rule.to_interaction),
-    ):
-        is_there = end in chain if is_interaction else graph.row_of(end) is not None
-        if end != concept.id and not is_there:
-            return "its other end is gone"
-    if graph.edge(edge.id) is not None:
+    is_leaving = edge.source == concept.id
+    other = edge.target if is_leaving else edge.source
+    if rule.to_interaction if is_leaving else rule.from_interaction:
+        is_there = other in graph.chain.row_by_id
+    else:
+        is_there = other == concept.id or graph.row_of(other) is not None
+    if not is_there:
+        return "its other end is gone"
+    if edge.id in graph.edges.row_by_id:
         return "its id is taken"
     is_canonical = graph.match_strategy == MatchStrategy.CANONICAL
     if edge.edge_type is EdgeType.HIERARCHICAL and is_canonical and edge.target != concept.id:

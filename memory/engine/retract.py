@@ -72,16 +72,17 @@ def plan_retract(
     """Plan a removal; with `dry_run` the plan has the impact and no mutations."""
     row = find_concept(graph, request.concept)
     concept = graph.concept_at(row)
-    edges = graph.incident_edge_ids(row)
+    edge_count = len(graph.incident_edge_rows(row))
     result = RetractResult(
         target=concept.id,
         content=concept.content,
         status=concept.status,
         blast_radius=graph.blast_radius(row),
         dependents=tuple(
-            graph.content_at(dependent) for dependent in graph.dependents(row)[:DEPENDENTS_SHOWN]
+            graph.content_at(dependent)
+            for dependent in graph.dependents(row, most=DEPENDENTS_SHOWN)
         ),
-        incident_edges=len(edges),
+        incident_edges=edge_count,
         dry_run=request.dry_run,
     )
     if request.dry_run:
@@ -94,6 +95,6 @@ def plan_retract(
         reason=request.reason,
         now=now,
         ids=ids,
-        detail={"blast_radius": result.blast_radius, "edges": len(edges)},
+        detail={"blast_radius": result.blast_radius, "edges": edge_count},
     )
     return Plan(tuple(mutations), result)

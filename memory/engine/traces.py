@@ -1,18 +1,27 @@
 """Where else a text may stand, and how it is blanked there.
 
 A statement leaves traces beside its concept: in prompts, answers, labels of neighbours, words of
-people; often cut. Owns how a trace is recognised and what is put in its place. Searches nothing
-itself: stores and the graph bring their texts here, so that all of them blank alike.
+people; often cut, and often spelt otherwise. Owns what counts as the text (`Needles`) and what is
+put in its place. Searches nothing itself: stores and the graph bring their texts here, so that all
+of them blank alike.
+
+A string is a trace if it holds the text (its start, where that is longer than what is shown of it)
+when both are compared without case, Unicode form, invisible characters, the width of white space,
+line breaks and backslashes; or if the string as a whole has the text's canonical key.
 
 Invariant: a text is blanked whole, never in part, and blanking twice changes nothing more.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
-from typing import Final, TypeGuard
+from typing import Final, NamedTuple, TypeGuard
 
-from memory.engine.showing import one_line
+from memory.engine.content_order import fold
+from memory.engine.showing import LINE_BREAK_MARK
+from memory.engine.text import index_tokens, strip_invisible
 from memory.engine.types import AuditEntry, Json
 
 BLANK: Final = "[purged]"
@@ -21,39 +30,93 @@ BLANK: Final = "[purged]"
 _CUT_CHARACTERS: Final = 79
 """Every cut of a longer text that is shown or stored keeps at least so much of its start."""
 _STRETCH: Final = 256
+_PLAIN_RUN: Final = re.compile("[a-z0-9]+")
+_STEM_ENDING: Final = 2
+"""Characters at the end of a stem that the word itself may not have."""
 
 
-def needles_of(content: str) -> tuple[str, ...]:
-    """The strings of which one stands wherever a content is written, however it was cut.
+class Needles(NamedTuple):
+    """How a text is recognised. `content` is the text itself.
 
-    Its start as it is, with its spaces collapsed, and with its line breaks shown as marks.
+    `starts` are folded strings of which a trace holds one; `key` is the sorted stems of the whole
+    text. `probes` are pairs of plain characters of which every trace, folded, holds at least one;
+    empty where the text has none.
     """
-    forms = (content, " ".join(content.split()), one_line(content))
-    return tuple(dict.fromkeys(form[:_CUT_CHARACTERS] for form in forms))
+
+    content: str
+    starts: tuple[str, ...]
+    key: tuple[str, ...]
+    probes: tuple[str, ...]
 
 
-def holds(text: str | None, needles: tuple[str, ...]) -> TypeGuard[str]:
-    """Whether a text holds one of the needles."""
-    return text is not None and any(needle in text for needle in needles)
+def needles_of(content: str, *, is_cut: bool = True) -> Needles:
+    """How a content is recognised wherever it is written; without `is_cut` only as a whole."""
+    collapsed = " ".join(content.split())
+    # What is quoted for people is written as Python writes it: signs that cannot be seen escaped.
+    quoted = repr(collapsed[:_CUT_CHARACTERS] if is_cut else collapsed)[1:-1]
+    forms = [content, collapsed] if is_cut else [content]
+    starts = [_start(form) if is_cut else spelling(form) for form in forms]
+    starts.append(_start(quoted) if len(quoted) > _CUT_CHARACTERS else spelling(quoted))
+    # Nothing but marks: told only to the letter.
+    folded = tuple(dict.fromkeys(start for start in starts if start)) or (content,)
+    key = tuple(sorted(index_tokens(content)))
+    probes = {_plain_run(start) for start in folded}
+    if key:
+        probes.add(_plain_run(max(key, key=len)[:-_STEM_ENDING]))
+    shortest = () if "" in probes else tuple(sorted(probes))
+    return Needles(content, folded, key, shortest)
 
 
-def places(texts: Sequence[str], needles: tuple[str, ...]) -> list[int]:
-    """Where in a sequence the texts stand that hold a needle, in order.
+def spelling(text: str) -> str:
+    """`text` as spellings of it are compared: see the module."""
+    if not text.isascii():
+        text = strip_invisible(text).replace(LINE_BREAK_MARK.strip(), " ")
+    return " ".join(fold(text.replace("\\", "")).split())
+
+
+def is_same(text: str, content: str) -> bool:
+    """Whether a text is but another spelling of a content."""
+    return spelling(text) == spelling(content) or _has_key(text, tuple(sorted(index_tokens(content))))
+
+
+def may_hold(text: str, needles: Needles) -> bool:
+    """Whether any string within a text may be a trace; false is certain, and cheap to tell.
+
+    The text may be JSON, or several joined by a sign of no word.
+    """
+    if not needles.probes:
+        return True
+    folded = text.lower() if text.isascii() else fold(strip_invisible(text))
+    return any(probe in folded for probe in needles.probes)
+
+
+def holds(text: str | None, needles: Needles) -> TypeGuard[str]:
+    """Whether a text is a trace."""
+    if text is None or not may_hold(text, needles):
+        return False
+    spelt = spelling(text)
+    # A text of nothing but marks has only itself to be told by.
+    return any(start in spelt or start in text for start in needles.starts) or _has_key(
+        text, needles.key
+    )
+
+
+def places(texts: Sequence[str], needles: Needles) -> list[int]:
+    """Where in a sequence the traces stand, in order.
 
     Whole stretches are searched before their texts are: one by one, a hundred thousand short texts
-    take five times as long, and a purge has every caller wait for it.
+    take several times as long.
     """
     found: list[int] = []
     for low in range(0, len(texts), _STRETCH):
         stretch = texts[low : low + _STRETCH]
-        joined = "\0".join(stretch)  # which stands in no text: no needle is found across two
-        if any(needle in joined for needle in needles):
+        if may_hold("\0".join(stretch), needles):  # which stands in no text
             found += [low + at for at, text in enumerate(stretch) if holds(text, needles)]
     return found
 
 
-def blanked(value: Json, needles: tuple[str, ...]) -> Json:
-    """A JSON value with `BLANK` for each string that holds a needle; the names of objects stay."""
+def blanked(value: Json, needles: Needles) -> Json:
+    """A JSON value with `BLANK` for each string that is a trace; the names of objects stay."""
     if isinstance(value, str):
         return BLANK if holds(value, needles) else value
     if isinstance(value, list | tuple):
@@ -64,27 +127,57 @@ def blanked(value: Json, needles: tuple[str, ...]) -> Json:
 
 
 def blanked_entry(
-    entry: AuditEntry, content: str, concept_ids: frozenset[str] | tuple[str, ...]
+    entry: AuditEntry, needles: Needles, concept_ids: frozenset[str] | tuple[str, ...]
 ) -> AuditEntry:
     """An audit entry as a purge leaves it.
 
     What was written of the concepts themselves goes, and with them every earlier concept of the
-    very same content. In the removed state of another concept only the labels of its neighbours are
-    looked at: its own content is not what was purged.
+    same text, however spelt. Of the removal of another concept only the labels of its neighbours
+    are looked at: its own content is not what was purged.
     """
-    needles = needles_of(content)
-    is_own = entry.node_id in concept_ids
-    return entry._replace(
-        reason=None if holds(entry.reason, needles) else entry.reason,
-        texts=None if is_own else blanked(entry.texts, needles),
-        removed=None if is_own else _blanked_removed(entry.removed, content, needles),
-    )
+    reason = None if holds(entry.reason, needles) else entry.reason
+    content = removed_content(entry)
+    if entry.node_id in concept_ids or (content is not None and is_same(content, needles.content)):
+        return entry._replace(reason=reason, texts=None, removed=None)
+    if entry.removed is None:
+        return entry._replace(reason=reason, texts=blanked(entry.texts, needles))
+    removed = entry.removed
+    if isinstance(removed, dict):
+        removed = {**removed, "names": blanked(removed.get("names"), needles)}
+    return entry._replace(reason=reason, removed=removed)
 
 
-def _blanked_removed(removed: Json, content: str, needles: tuple[str, ...]) -> Json:
-    if not isinstance(removed, dict):
-        return removed
-    concept = removed.get("concept")
-    if isinstance(concept, dict) and concept.get("content") == content:
+def removed_content(entry: AuditEntry) -> str | None:
+    """What a removed concept said, as its audit row keeps it; None where that was purged."""
+    if entry.removed is None or not isinstance(entry.texts, dict):
         return None
-    return {**removed, "names": blanked(removed.get("names"), needles)}
+    content = entry.texts.get("content")
+    return content if isinstance(content, str) else None
+
+
+def _start(text: str) -> str:
+    """What every cut of a text begins with, as spellings are compared."""
+    if len(text) <= _CUT_CHARACTERS:
+        return spelling(text)
+    # The last sign may be a part of what it is with the next: an accent, or what one stands on.
+    head = unicodedata.normalize("NFC", text[:_CUT_CHARACTERS])
+    while head and unicodedata.combining(head[-1]):
+        head = head[:-1]
+    return spelling(head[:-1])
+
+
+def _plain_run(text: str) -> str:
+    """The longest run of plain small letters and digits."""
+    return max(_PLAIN_RUN.findall(text), key=len, default="")
+
+
+def _has_key(text: str, key: tuple[str, ...]) -> bool:
+    """Whether a text as a whole has a canonical key."""
+    if not key:
+        return False
+    # Most texts show in their first words that they have another one.
+    head = text[: 8 * _CUT_CHARACTERS].rpartition(" ")[0]
+    known = frozenset(key)
+    if any(stem not in known for stem in index_tokens(head)):
+        return False
+    return tuple(sorted(index_tokens(text))) == key

@@ -14,7 +14,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from memory.engine.mutations import ApplyTransition, DeleteConcept, DeleteEdge, Mutation, PutConcept
+from memory.engine.disappearance import removed_edge_ids
+from memory.engine.mutations import (
+    ApplyTransition,
+    DeleteConcept,
+    DeleteEdge,
+    Mutation,
+    PutAudit,
+    PutConcept,
+)
 from memory.engine.ports import Clock, IdSource
 from memory.engine.types import Status
 from memory.service.cycles import Tokens
@@ -85,8 +93,11 @@ def _steps(mutations: Sequence[Mutation]) -> Counts:
 
 def _removals(mutations: Sequence[Mutation]) -> Counts:
     kinds = Counter(type(mutation) for mutation in mutations)
+    entries = [one.entry for one in mutations if isinstance(one, PutAudit)]
+    # An edge between two that go is in the rows of both.
+    with_concepts = {edge for entry in entries for edge in removed_edge_ids(entry.removed)}
     return {
         "concepts_collected": kinds[DeleteConcept],
-        "edges_removed": kinds[DeleteEdge],
+        "edges_removed": kinds[DeleteEdge] + len(with_concepts),
         "survivors_counted": kinds[PutConcept],
     }

@@ -13,6 +13,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from memory.engine.audit_chain import AuditChain, ChainHead
 from memory.engine.config import Config, Durability
@@ -64,6 +65,9 @@ from memory.service.view import MemoryView, Readers
 from memory.service.writes import NO_TEXTS, LookUp, MakePlan, R, Texts, Writes
 
 log = logging.getLogger("lambo.memory")
+
+TAKE_AWAY: Final = frozenset({"retract", "purge"})
+"""Verbs that need no vector, so that a server with another embedder can erase a text too."""
 
 FAULTS_MAX = 3
 """Rejected groups in a row after which a session's writes stop."""
@@ -195,15 +199,16 @@ class Memory(MemoryView, Writes, Readiness):
     ) -> Reply:
         """The one way into the graph: plan, apply, queue and wait. Nobody holds the call's key."""
         scope = (call.agent_id, call.key)
+        needs_contract = call.verb not in TAKE_AWAY
         # A request under this key that comes while this one is prepared waits for its end.
         done = self._preparing[scope] = asyncio.Event()
         try:
-            await self._until_writable(was_accepted=was_accepted)
+            await self._until_writable(was_accepted=was_accepted, needs_contract=needs_contract)
             await self._read_ahead(request)
             if look_up is not None:
                 await look_up()
             meanings = await find_meanings(lambda: self.graph, self._embedder, texts)
-            await self._until_writable(was_accepted=was_accepted)
+            await self._until_writable(was_accepted=was_accepted, needs_contract=needs_contract)
             # From here to the end of `_apply` nothing is awaited.
             now = self._clock.now()
             plan = make_plan(now, meanings)

@@ -70,11 +70,13 @@ class Readiness:
             )
         self._check_room()
 
-    async def _until_writable(self, *, was_accepted: bool = False) -> None:
+    async def _until_writable(
+        self, *, was_accepted: bool = False, needs_contract: bool = True
+    ) -> None:
         """Wait for a reload under way; raise what stands against a write."""
         while not self._ready.is_set():
             await self._until_reloaded()
-        self._check_writable(was_accepted=was_accepted)
+        self._check_writable(was_accepted=was_accepted, needs_contract=needs_contract)
 
     async def _until_reloaded(self) -> None:
         try:
@@ -86,10 +88,11 @@ class Readiness:
                 retry_after_seconds=ANSWER_RETRY_SECONDS,
             ) from error
 
-    def _check_writable(self, *, was_accepted: bool = False) -> None:
+    def _check_writable(self, *, was_accepted: bool = False, needs_contract: bool = True) -> None:
         if self._fence is not None:
             raise self._fence
-        self._check_contract()
+        if needs_contract:
+            self._check_contract()
         self._check_room(was_accepted=was_accepted)
 
     def _check_room(self, *, was_accepted: bool = False) -> None:

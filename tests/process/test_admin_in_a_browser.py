@@ -7,27 +7,16 @@ the variable `SCREENSHOTS_DIR` names, else in the run's own, for people to look 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pytest_django import DjangoDbBlocker
-from selenium.common.exceptions import StaleElementReferenceException
-from selenium.webdriver import Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.wait import WebDriverWait
 
 from admin_pages import PASSWORD, make_people
+from chromium import CHROMIUM, DRIVER, ENTER, TAB, Browser, Element, browsing
 from promoted_memory import DEPENDENTS, SESSION, SUBJECT, make_promoted_memory
 from serving import rows, serving
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-WAIT_SECONDS = 30.0
 SCREENSHOTS = "SCREENSHOTS_DIR"
 
 pytestmark = [
@@ -43,83 +32,38 @@ pytestmark = [
 class Reviewer:
     """Somebody at a browser, who goes by what is written on the pages."""
 
-    def __init__(self, driver: Chrome, url: str, screenshots: Path) -> None:
-        self.driver = driver
-        self._url = url
+    def __init__(self, browser: Browser, screenshots: Path) -> None:
+        self.browser = browser
         self._screenshots = screenshots
-        self._wait = WebDriverWait(driver, WAIT_SECONDS)
         self._taken = 0
-
-    def go(self, path: str) -> None:
-        self.driver.get(self._url + path)
-
-    def find(self, css: str) -> WebElement:
-        return self._wait.until(lambda driver: driver.find_element(By.CSS_SELECTOR, css))
 
     def follow(self, text: str) -> None:
         """Click a link or a button by its words, and wait for the page it leads to."""
-        before = self.driver.find_element(By.TAG_NAME, "html")
         words = f"contains(normalize-space(.), {text!r})"
-        control = self._wait.until(
-            lambda driver: driver.find_element(
-                By.XPATH,
-                f"//main//a[{words}] | //main//button[{words}] | //main//input[@value={text!r}]",
-            )
+        control = self.browser.find_by_path(
+            f"//main//a[{words}] | //main//button[{words}] | //main//input[@value={text!r}]"
         )
         control.click()
-        self._wait.until(lambda _driver: _is_gone(before))
+        self.browser.until(lambda: control.is_gone)
 
-    def fill(self, name: str, text: str) -> WebElement:
-        field = self.find(f'main [name="{name}"]')
-        field.clear()
-        field.send_keys(text)
+    def fill(self, name: str, text: str) -> Element:
+        field = self.browser.find(f'main [name="{name}"]')
+        field.fill(text)
         return field
+
+    def send(self, field: Element) -> None:
+        """Send the form of a field by keyboard, and wait for the page it leads to."""
+        field.type(ENTER)
+        self.browser.until(lambda: field.is_gone)
 
     @property
     def text(self) -> str:
-        return self.find("main").text
+        return self.browser.find("main").text
 
     def keep(self, name: str) -> None:
-        """A screenshot of the whole page, numbered in the order of the day."""
+        """A screenshot, numbered in the order of the day."""
         self._taken += 1
-        height = self.driver.execute_script("return document.documentElement.scrollHeight")
-        self.driver.set_window_size(1280, max(int(height) + 20, 720))
-        self.driver.save_screenshot(str(self._screenshots / f"{self._taken:02}-{name}.png"))
-
-
-def _is_gone(element: WebElement) -> bool:
-    try:
-        element.is_enabled()
-    except StaleElementReferenceException:
-        return True
-    return False
-
-
-@contextmanager
-def browser(profile: Path) -> Iterator[Chrome]:
-    """A headless Chromium that talks to nobody but the page."""
-    options = ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        f"--user-data-dir={profile}",
-        "--window-size=1280,900",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = Chrome(options=options, service=Service(str(DRIVER)))
-    try:
-        yield driver
-    finally:
-        driver.quit()
+        self.browser.photograph(self._screenshots / f"{self._taken:02}-{name}.png")
 
 
 @pytest.fixture
@@ -134,22 +78,23 @@ def test_reviewer_reads_why_and_acts(
     tmp_path: Path, screenshots: Path, django_db_blocker: DjangoDbBlocker
 ) -> None:
     make_promoted_memory(tmp_path / "data", django_db_blocker)
-    with serving(tmp_path) as server, browser(tmp_path / "profile") as driver:
+    with serving(tmp_path) as server, browsing(tmp_path / "profile") as browser:
         make_people(server.data_dir, "olga:operator")
-        olga = Reviewer(driver, server.url, screenshots)
+        olga = Reviewer(browser, screenshots)
 
-        olga.go("/admin/")
-        olga.find("#id_username").send_keys("olga")
-        olga.find("#id_password").send_keys(PASSWORD, Keys.ENTER)
-        olga.find("#user-tools")
+        browser.go(f"{server.url}/admin/")
+        browser.find("#id_username").fill("olga")
+        browser.find("#id_password").fill(PASSWORD)
+        olga.send(browser.find("#id_password"))
+        browser.find("#user-tools")
         olga.keep("start")
 
         # Promotions to Canonical, of one session.
         olga.follow("Audit events")
-        olga.fill("session", SESSION).send_keys(Keys.ENTER)
+        olga.send(olga.fill("session", SESSION))
         olga.follow("Promotions")
         olga.follow("Canonical")
-        (row,) = driver.find_elements(By.CSS_SELECTOR, "#result_list tbody tr")
+        (row,) = browser.find_all("#result_list tbody tr")
         assert "Venerable → Canonical" in row.text
         olga.keep("promotions")
 
@@ -170,18 +115,17 @@ def test_reviewer_reads_why_and_acts(
         # The concept: its ladder, what surrounds it.
         olga.follow(SUBJECT)
         assert "Where it stands" in olga.text
-        picture = olga.find("svg.lambo-picture")
-        assert picture.size["width"] > 400
-        drawn = {text.text for text in picture.find_elements(By.CSS_SELECTOR, "a text")}
-        assert drawn == set(DEPENDENTS)
-        concept_url = driver.current_url
+        assert browser.find('[aria-current="step"]').text == "Canonical"
+        assert browser.find("svg.lambo-picture").width > 400
+        assert {text.text for text in browser.find_all("svg a text")} == set(DEPENDENTS)
+        concept_url = browser.url
         olga.keep("concept")
 
         olga.follow("Confirm…")
         olga.fill("reason", "I designed it")
         olga.keep("confirm")
         olga.follow("Confirm it")
-        assert "Confirm" in olga.find("table.lambo-table").text
+        assert "Confirm" in browser.find("table.lambo-table").text
         olga.keep("confirmed")
 
         olga.follow("Retract…")
@@ -195,28 +139,24 @@ def test_reviewer_reads_why_and_acts(
         olga.follow("Restore it…")
         olga.fill("reason", "version two was dropped")
         olga.follow("Restore it")
-        assert "Where it stands" in olga.text
+        assert "it was Canonical" in olga.text
         olga.keep("restored")
 
-        # The same by keyboard and in the dark: the trail of what was done.
-        driver.execute_script("localStorage.setItem('theme', 'dark')")
+        # In the dark: the trail of what was done, and the concept.
+        browser.run("localStorage.setItem('theme', 'dark')")
         olga.follow("All rows that name it")
-        table = olga.find("#result_list").text
+        table = browser.find("#result_list").text
         for words in ("I designed it", "replaced by version two", "version two was dropped"):
             assert words in table
         assert table.count("admin:olga") == 3
         olga.keep("trail-in-the-dark")
-        driver.get(concept_url)
+        browser.go(concept_url)
         olga.keep("concept-in-the-dark")
-        driver.switch_to.active_element.send_keys(Keys.TAB)
-        assert "skip-to-content" in str(driver.switch_to.active_element.get_attribute("class"))
 
-        problems = [
-            entry["message"]
-            for entry in driver.get_log("browser")  # type: ignore[no-untyped-call]
-            if entry["level"] == "SEVERE"
-        ]
-        assert [line for line in problems if "favicon" not in line] == []
+        # By keyboard: the first stop leads past the navigation.
+        browser.focused.type(TAB)
+        assert "skip-to-content" in browser.focused.attribute("class")
+        assert [line for line in browser.errors() if "favicon" not in line] == []
         acts = rows(
             server.data_dir,
             "SELECT kind, reason FROM lambo_audit_event WHERE actor = 'admin:olga' ORDER BY id",

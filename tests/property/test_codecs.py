@@ -106,7 +106,9 @@ def test_edge_round_trip(session_id: str, record: Edge) -> None:
 
 @given(texts, transitions)
 def test_transition_round_trip(session_id: str, record: Transition) -> None:
-    row = check(session_id, codecs.transition_row(session_id, record), codecs.TRANSITIONS)
+    *plain, detail = codecs.transition_row(session_id, record, {"policy": "swarm"})
+    assert detail == '{"policy":"swarm"}'
+    row = check(session_id, tuple(plain), codecs.TRANSITIONS)
     back = codecs.transition_from(row)
     assert back == record
     assert type(back.to_status) is Status
