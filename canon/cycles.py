@@ -141,7 +141,7 @@ class CanonSessionCycles:
                 graph, swept_at=durable.swept_through, cursor=durable.counted_up_to
             )
         self._raised_at: Micros | None = None
-        self._own: Sequence[Mutation] = ()
+        self._own: PutCycleState | None = None  # ends the group that was handed out last
         self._timeline = Timeline()
         self._timeline.follow(graph)
         self._state = CycleState(graph, made_by.rounds)
@@ -194,7 +194,8 @@ class CanonSessionCycles:
         self._stored = next(
             (one for one in reversed(mutations) if isinstance(one, PutCycleState)), self._stored
         )
-        if mutations is self._own:
+        # By its last mutation: linking the audit rows of a group makes another tuple of it.
+        if mutations and mutations[-1] is self._own:
             return
         written = sum(not isinstance(one, _SAYS_NOTHING_NEW) for one in mutations)
         self._durable.mutations_since_sweep += written
@@ -333,8 +334,8 @@ class CanonSessionCycles:
 
     def _give(self, mutations: Sequence[Mutation]) -> tuple[Mutation, ...]:
         """A group of a cycle's own, with what the next process goes on from if it is stored."""
-        self._own = given = (*mutations, self._note())
-        return given
+        self._own = note = self._note()
+        return (*mutations, note)
 
 
 _CONFIRM: Final = AuditKind.CONFIRM

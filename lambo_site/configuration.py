@@ -28,6 +28,7 @@ from memory.engine.config import (
     FusionKind,
     MatchStrategy,
     Policy,
+    SuspectedLine,
     check_choice,
     check_number,
 )
@@ -286,6 +287,13 @@ SETTINGS: tuple[Setting, ...] = (
         "writes.flush_interval_seconds", "LAMBO_FLUSH_INTERVAL_SECONDS", "flush_interval_seconds"
     ),
     _engine_number("writes.flush_mutations", "LAMBO_FLUSH_MUTATIONS", "flush_mutations"),
+    Setting(
+        "recall.suspected_supersession_line",
+        "LAMBO_SUSPECTED_SUPERSESSION_LINE",
+        "suspected_supersession_line",
+        _read_choice(SuspectedLine),
+        is_engine=True,
+    ),
     Setting("fusion.kind", "LAMBO_FUSION", "fusion_kind", _read_choice(FusionKind), is_engine=True),
     _engine_number("fusion.k", "LAMBO_FUSION_K", "fusion_k"),
     _engine_number("fusion.keyword_weight", "LAMBO_FUSION_KEYWORD_WEIGHT", "fusion_keyword_weight"),

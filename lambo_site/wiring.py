@@ -17,6 +17,7 @@ from canon.engine.saints import list_saints
 from canon.engine.settings import CanonSettings
 from lambo_site.configuration import ProcessSettings
 from lambo_site.hot_entries import ShownHotList
+from lambo_site.shown_beliefs import ShownBeliefs
 from memory.anchors import AnchorFile
 from memory.data_folder import DataFolder
 from memory.demo_profile import DemoClock, SequentialIds, check_demo_session
@@ -141,6 +142,7 @@ def recall_settings(config: Config, *, show_authors: bool = True) -> RecallSetti
         w_daemon=config.recall_score_weight,
         w_query=config.recall_query_weight,
         show_authors=show_authors,
+        suspected_supersession_line=config.suspected_supersession_line,
         fusion=FusionSettings(
             kind=config.fusion_kind,
             k=config.fusion_k,
@@ -155,6 +157,7 @@ def recall_settings(config: Config, *, show_authors: bool = True) -> RecallSetti
 def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
     """How questions are answered under these settings."""
     settings = recall_settings(config, show_authors=show_authors)
+    evidence_min_age = round(config.canonization_edge_min_age_seconds * SECOND)
 
     def answer(
         graph: Graph,
@@ -175,6 +178,7 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
             hot=hot,
             settings=settings,
             meanings=meanings,
+            beliefs=ShownBeliefs(graph, now, evidence_min_age),
         )
         return _Shown(result.context, result.as_wire())
 

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 from pydantic import BaseModel
 
 from mcp_bridge import schemas
+from memory.argument_types import FILTER_FIELDS
 from memory.engine.errors import InvalidArgument
 
 TOKENS_MAX: Final = 2_500
@@ -29,10 +30,16 @@ SESSION_DEFAULT: Final = "default"
 
 _SESSION_SHOWN_CHARS: Final = 200
 _RESERVE: Final = "lambo_reserve"
-NOT_OFFERED: Final = frozenset({"wait", "vector", "vector_model"})
+NOT_OFFERED: Final = frozenset({"wait", "vector", "vector_model"}) | FILTER_FIELDS
 """Arguments of verbs that no tool has: every agent would pay for them with its context. A model
-cannot spell a vector, and one that does not wait has to spend another call on the receipt."""
-NOT_LISTED: Final = frozenset({"admission", "cycles", "embedding", "resident_bytes"})
+cannot spell a vector, and one that does not wait has to spend another call on the receipt. A filter
+is for programs: words narrow a question as well."""
+NOT_LISTED: Final = frozenset(
+    {
+        *("admission", "cycles", "embedding", "resident_bytes"),
+        *("companion_of", "possibly_superseded_by"),
+    }
+)
 """Fields that come with a result and stand in no schema of one: long, and in its text or for
 operators."""
 

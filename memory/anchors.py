@@ -29,6 +29,7 @@ class AnchorsUnusable(LamboError):
 
     code: ClassVar[str] = "anchors_unusable"
 
+
 class ChainKeyMismatch(InvalidConfiguration):
     """The database's audit rows are linked with another chain key; nothing was served or proven."""
 

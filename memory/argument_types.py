@@ -12,8 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, WithJso
 from pydantic_core import CoreSchema
 
 from memory.engine import limits
+from memory.engine.requests import ConceptFilter, Match
+from memory.engine.times import parse_rfc3339
+from memory.engine.types import ConceptType, Status
 
 UNIT: Final = "UTF-8 bytes"
+CONCEPT_TYPES: Final = {str(kind).lower(): kind for kind in ConceptType}
+STATUSES: Final = {str(status).lower(): status for status in Status}
 
 
 def text_schema(limit_bytes: int, *, least: int = 1) -> WithJsonSchema:
@@ -47,6 +52,8 @@ Texts = Annotated[list[Text], Field(max_length=limits.LIMIT_CITATIONS)]
 Depth = Annotated[int, Within(limits.DEPTH_MIN, limits.DEPTH_MAX)]
 ConceptKind = Literal["entity", "logic", "constraint", "resource", "observation"]
 
+StatusKind = Literal["none", "candidate", "venerable", "canonical"]
+
 TEXT_BOUND = f"At most {limits.LIMIT_TEXT_BYTES} {UNIT}."
 TOGETHER = f"Such lists: at most {limits.LIMIT_CITATIONS} texts together."
 VectorNumbers = Annotated[
@@ -71,6 +78,40 @@ class Arguments(BaseModel):
         AgentName | None,
         Field(description=f"Your own name. At most {limits.AGENT_ID_BYTES} {UNIT}."),
     ] = None
+
+
+class FilterArguments(Arguments):
+    """Which concepts may be shown."""
+
+    types: Annotated[
+        list[ConceptKind], Field(max_length=len(ConceptType), description="Of one of these types.")
+    ] = []
+    agents: Annotated[
+        list[AgentName],
+        Field(max_length=limits.LIMIT_FILTER_AGENTS, description="First written by one of these."),
+    ] = []
+    statuses: Annotated[
+        list[StatusKind], Field(max_length=len(Status), description="Of one of these statuses.")
+    ] = []
+    since: Annotated[TimeText | None, Field(description="First written then or later.")] = None
+    until: Annotated[TimeText | None, Field(description="First written earlier.")] = None
+    match: Annotated[
+        Literal["all", "any"], Field(description="Whether all conditions have to hold, or any.")
+    ] = "all"
+
+    def to_filter(self) -> ConceptFilter:
+        return ConceptFilter(
+            types=tuple(CONCEPT_TYPES[kind] for kind in self.types),
+            agents=tuple(self.agents),
+            statuses=tuple(STATUSES[kind] for kind in self.statuses),
+            since=None if self.since is None else parse_rfc3339("since", self.since),
+            until=None if self.until is None else parse_rfc3339("until", self.until),
+            match=Match(self.match),
+        )
+
+
+FILTER_FIELDS: Final = frozenset(FilterArguments.model_fields) - {"agent_id"}
+"""The names of the arguments that make a filter."""
 
 
 class Part(BaseModel):

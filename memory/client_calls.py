@@ -9,11 +9,11 @@ server's.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Final, NotRequired, TypedDict
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import memory.engine.errors as errors
 from memory.engine.errors import InvalidArgument, LamboError
@@ -86,6 +86,20 @@ class ConceptFields(TypedDict):
     depends_on: NotRequired[list[str]]
     against: NotRequired[list[str]]
     vector: NotRequired[list[float]]
+
+
+class Filter(TypedDict, total=False):
+    """Which concepts may be shown: `all` conditions have to hold, or `any` (`match`).
+
+    `agents` first wrote a concept; words of types and statuses are lower case.
+    """
+
+    types: Sequence[str]
+    agents: Sequence[str]
+    statuses: Sequence[str]
+    since: str | datetime
+    until: str | datetime
+    match: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +214,15 @@ def disappearances_call(
     )
 
 
+def concepts_call(session: str, arguments: Mapping[str, Any]) -> Call:
+    """A page of concepts; a list in the arguments is one pair of the address per entry."""
+    try:
+        query = urlencode(sorted(arguments.items()), doseq=True, errors="strict")
+    except UnicodeEncodeError as error:
+        raise _unencodable("agents", error) from error
+    return Call("GET", session_path(session, "concepts") + (f"?{query}" if query else ""))
+
+
 def reembed_call(session: str, *, start: bool, agent_id: str | None) -> Call:
     # Asking again reports on the run that is under way, so this one may be repeated like a read.
     return Call(
@@ -282,6 +305,18 @@ def rfc3339(field: str, moment: str | datetime | None) -> str | None:
     if moment.tzinfo is None:
         raise InvalidArgument(field, f"{field} must have a zone")
     return moment.isoformat()
+
+
+def filter_arguments(wanted: Filter | None) -> dict[str, Any]:
+    """The arguments of a filter, as they go over the wire."""
+    arguments: dict[str, Any] = dict(wanted or {})
+    for name in ("types", "agents", "statuses"):
+        if name in arguments:
+            arguments[name] = list(arguments[name])
+    for name in ("since", "until"):
+        if name in arguments:
+            arguments[name] = rfc3339(name, arguments[name])
+    return arguments
 
 
 def _headers(*, key: str | None = None, agent_id: str | None = None) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import memory.client_calls as calls
-from memory.client_calls import Call, ConceptFields
+from memory.client_calls import Call, ConceptFields, Filter
 
 R = TypeVar("R")
 
@@ -228,11 +228,13 @@ class Verbs(ABC, Generic[R]):
         traversal_depth: int | None = None,
         vector: Iterable[float] | None = None,
         vector_model: str | None = None,
+        wanted: Filter | None = None,
         agent_id: str | None = None,
     ) -> R:
         """What the session knows that answers a question.
 
-        With a `vector`, which `vector_model` made, meaning is looked for by that.
+        With a `vector`, which `vector_model` made, meaning is looked for by that. Only concepts
+        that the filter `wanted` accepts are shown.
         """
         arguments = calls.given(
             query=query,
@@ -241,8 +243,24 @@ class Verbs(ABC, Generic[R]):
             traversal_depth=traversal_depth,
             vector=None if vector is None else list(vector),
             vector_model=vector_model,
+            **calls.filter_arguments(wanted),
         )
         return self._verb(session, "recall", arguments, agent_id, None)
+
+    def list_concepts(
+        self,
+        session: str,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        wanted: Filter | None = None,
+    ) -> R:
+        """A page of the concepts that a filter accepts, oldest first.
+
+        `after` is the `next` of the page before.
+        """
+        arguments = calls.given(after=after, limit=limit, **calls.filter_arguments(wanted))
+        return self._ask(calls.concepts_call(session, arguments), None)
 
     def inspect(
         self, session: str, focus: str, *, depth: int | None = None, agent_id: str | None = None

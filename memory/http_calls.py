@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, get_origin
 
 from django.http import HttpRequest, HttpResponse
 
@@ -71,11 +71,20 @@ def read_query(request: HttpRequest, model: type[Arguments]) -> dict[str, Any]:
     """The arguments in the address. Numbers are read as such where the model has a number."""
     payload: dict[str, Any] = {}
     for name, values in request.GET.lists():
+        if _is_list(model, name):
+            payload[name] = values
+            continue
         if len(values) != 1:
             shown = name[:64].encode("unicode_escape").decode()
             raise InvalidArgument(shown, f"{shown} is given {len(values)} times")
         payload[name] = _typed(values[0], model, name)
     return payload
+
+
+def _is_list(model: type[Arguments], name: str) -> bool:
+    """Whether an argument may be given more than once: each time adds an entry."""
+    field = model.model_fields.get(name)
+    return field is not None and get_origin(field.annotation) is list
 
 
 def _typed(text: str, model: type[Arguments], name: str) -> Any:

@@ -310,7 +310,7 @@ class AuditEvent(models.Model):
             # For the list of what is gone, newest first, however many status rows there are.
             models.Index(
                 fields=["session_id", "id"],
-                condition=Q(kind__in=["retract", "collect"]),
+                condition=Q(kind__in=["retract", "collect", "purge"]),
                 name="lambo_audit_removal",
             ),
             models.Index(fields=["session_id", "occurred_at", "id"], name="lambo_audit_occurred"),

@@ -73,6 +73,8 @@ class HitRecord(_Record):
     blast_radius: int | None
     included_in_context: bool
     annotations: list[AnnotationRecord]
+    companion_of: str | None = None
+    possibly_superseded_by: str | None = None
 
 
 class RecallReply(Answered):
@@ -81,6 +83,25 @@ class RecallReply(Answered):
     context: str
     hits: list[HitRecord]
     left_out: int
+
+
+class ConceptRecord(_Record):
+    """A concept in a list; its content is cut if long."""
+
+    node_id: str
+    content: str
+    concept_type: str
+    status: str
+    agent_id: str
+    created_at: str
+
+
+class ConceptsReply(Answered):
+    """A page of concepts; `next` asks for the following one."""
+
+    summary: str
+    concepts: list[ConceptRecord]
+    next: str | None
 
 
 class NeighbourRecord(_Record):
@@ -227,7 +248,7 @@ class DisappearanceRecord(_Record):
     audit_id: str
     node_id: str
     content: str | None
-    kind: Literal["retract", "collect"]
+    kind: Literal["retract", "collect", "purge"]
     earlier_status: str | None
     actor: str
     reason: str | None
@@ -254,7 +275,10 @@ class LostEdgeRecord(_Record):
 
 
 class RestoreReply(Answered):
-    """A concept that is back at status None. `audit_id` is the row of its removal."""
+    """A concept that is back at status None. `audit_id` is the row of its removal.
+
+    `lost_edges` are the first of the `lost_edge_count` edges that did not come back.
+    """
 
     summary: str
     node_id: str
@@ -263,6 +287,7 @@ class RestoreReply(Answered):
     earlier_status: str
     restored_edges: int
     lost_edges: list[LostEdgeRecord]
+    lost_edge_count: int
 
 
 class PurgeReply(Answered):

@@ -7,11 +7,12 @@ and that checks lengths, ranges and characters.
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
 from memory.argument_types import (
+    CONCEPT_TYPES,
     EVENT_TIME,
     TEXT_BOUND,
     TOGETHER,
@@ -22,6 +23,7 @@ from memory.argument_types import (
     ChunkText,
     ConceptKind,
     Depth,
+    FilterArguments,
     Key,
     ModelName,
     NodeIdText,
@@ -32,11 +34,13 @@ from memory.argument_types import (
     VectorNumbers,
     Wait,
     Within,
+    text_schema,
 )
 from memory.engine import limits
 from memory.engine.requests import (
     ActionRequest,
     ConceptInput,
+    ConceptsRequest,
     DemoteRequest,
     DeriveRequest,
     InspectRequest,
@@ -45,7 +49,6 @@ from memory.engine.requests import (
     ReserveRequest,
 )
 from memory.engine.times import Micros, parse_rfc3339
-from memory.engine.types import ConceptType
 
 
 class ConceptArgument(Part):
@@ -91,7 +94,7 @@ class DeriveArguments(Arguments):
             concepts=tuple(
                 ConceptInput(
                     given.content,
-                    _CONCEPT_TYPES[given.concept_type],
+                    CONCEPT_TYPES[given.concept_type],
                     tuple(given.depends_on),
                     tuple(given.against),
                     _numbers(given.vector),
@@ -126,8 +129,8 @@ class ActionArguments(Arguments):
         )
 
 
-class RecallArguments(Arguments):
-    """A question to the memory."""
+class _Question(Arguments):
+    """What is asked, and how much to answer."""
 
     query: Annotated[Text, Field(description=f"What you want to know. {TEXT_BOUND}")]
     top_k: Annotated[
@@ -148,6 +151,11 @@ class RecallArguments(Arguments):
     ] = None
     vector_model: Annotated[ModelName | None, Field(description=VECTOR_MODEL)] = None
 
+
+# A model's fields come in the order of its bases from the last: the question first.
+class RecallArguments(FilterArguments, _Question):
+    """A question to the memory."""
+
     def to_request(self) -> RecallRequest:
         return RecallRequest(
             self.query,
@@ -156,7 +164,21 @@ class RecallArguments(Arguments):
             self.traversal_depth,
             _numbers(self.vector),
             self.vector_model,
+            self.to_filter(),
         )
+
+
+class ConceptsArguments(FilterArguments):
+    """A page of the concepts, oldest first."""
+
+    after: Annotated[
+        Annotated[str, text_schema(limits.PAGE_PLACE_BYTES, least=0)],
+        Field(description="The `next` of the page before."),
+    ] = ""
+    limit: Annotated[int, Within(1, limits.CONCEPTS_PER_PAGE)] = limits.CONCEPTS_PER_PAGE
+
+    def to_request(self) -> ConceptsRequest:
+        return ConceptsRequest(self.after, self.limit, self.to_filter())
 
 
 class InspectArguments(Arguments):
@@ -218,9 +240,6 @@ class ReceiptArguments(Arguments):
     """The key of an earlier write."""
 
     key: Annotated[Key, Field(description=f"At most {limits.IDEMPOTENCY_KEY_BYTES} {UNIT}.")]
-
-
-_CONCEPT_TYPES: Final = {str(kind).lower(): kind for kind in ConceptType}
 
 
 def _numbers(vector: list[float] | None) -> tuple[float, ...] | None:

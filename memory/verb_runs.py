@@ -129,6 +129,12 @@ async def inspect(
     return await (await host.view(session)).inspect(request, agent_id=caller.agent_id)
 
 
+async def concepts(
+    host: SessionHost, session: str, _caller: Caller, arguments: schemas.ConceptsArguments
+) -> Reply:
+    return await (await host.view(session)).concepts(arguments.to_request())
+
+
 async def saints(
     host: SessionHost, session: str, _caller: Caller, _arguments: schemas.SaintsArguments
 ) -> Reply:

@@ -97,6 +97,18 @@ _VERBS: Final = (
         needs_agent=False,
     ),
     Verb(
+        name="concepts",
+        summary="List concepts, page by page",
+        run=verb_runs.concepts,
+        request_model=schemas.ConceptsArguments,
+        reply_model=replies.ConceptsReply,
+        path=f"{_SESSION}/concepts",
+        command=("concepts",),
+        method="GET",
+        needs_agent=False,
+        missing={"mcp": "agents ask; a listing would fill their context"},
+    ),
+    Verb(
         name="stats",
         summary="Show size and health",
         run=verb_runs.stats,

@@ -55,6 +55,7 @@ MODULES: Final[Mapping[str, str]] = {
     "demote": "demote",
     "root-goal": "root_goal",
     "synonym": "synonym",
+    "concepts": "concepts",
     "saints": "saints",
     "stats": "stats",
     "receipts": "receipts",

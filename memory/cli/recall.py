@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from memory.cli.verb import (
     Invocation,
     Verb,
+    add_filter_options,
     add_subject,
     add_vector_options,
+    read_filter,
     read_vector,
     subject,
 )
@@ -29,6 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--traversal-depth", metavar="N", type=int, help="how many links to follow (0-5)"
     )
+    add_filter_options(parser)
     add_vector_options(parser, "the question")
 
 
@@ -44,6 +47,7 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
             traversal_depth=arguments.traversal_depth,
             vector=vector,
             vector_model=arguments.vector_model,
+            wanted=read_filter(arguments),
         )
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 from memory.engine.errors import LamboError
 
 if TYPE_CHECKING:
-    from memory.client import Answer, LamboClient
+    from memory.client import Answer, Filter, LamboClient
 
 SESSION_DEFAULT: Final = "default"
 VALUE_OPTIONS: Final = ("--session", "--agent", "--data-dir", "--url", "--config", "--token")
@@ -215,6 +215,38 @@ def read_vector(arguments: Namespace) -> list[float] | None:
     if not isinstance(vector, list):
         raise UsageError(f"{arguments.vector_file} must hold a JSON list of numbers")
     return vector
+
+
+def add_filter_options(parser: ArgumentParser) -> None:
+    """Which concepts may be shown. What is given twice widens one condition."""
+    parser.add_argument("--type", metavar="TYPE", action="append", help="only of this type")
+    parser.add_argument(
+        "--written-by", metavar="AGENT", action="append", help="only those this agent first wrote"
+    )
+    parser.add_argument("--status", metavar="STATUS", action="append", help="only of this status")
+    parser.add_argument("--since", metavar="TIME", help="only those first written then or later")
+    parser.add_argument("--until", metavar="TIME", help="only those first written earlier")
+    parser.add_argument(
+        "--any", action="store_true", help="one of these conditions is enough (default: all)"
+    )
+
+
+def read_filter(arguments: Namespace) -> Filter:
+    """The filter that the options make."""
+    wanted: Filter = {}
+    if arguments.type:
+        wanted["types"] = arguments.type
+    if arguments.written_by:
+        wanted["agents"] = arguments.written_by
+    if arguments.status:
+        wanted["statuses"] = arguments.status
+    if arguments.since is not None:
+        wanted["since"] = arguments.since
+    if arguments.until is not None:
+        wanted["until"] = arguments.until
+    if arguments.any:
+        wanted["match"] = "any"
+    return wanted
 
 
 def add_reason_option(parser: ArgumentParser) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from memory.engine.mutations import ApplyTransition, Mutation, PutAudit
 from memory.engine.types import AuditEntry, AuditKind, ChainLink, Json, Transition
+from memory.engine.written_json import WrittenJson
 
 KEY_BYTES_MIN: Final = 32
 BLANKABLE: Final = ("reason", "texts", "removed")
@@ -233,7 +234,7 @@ def _hash(key: bytes, message: bytes) -> str:
 
 def _json_text(value: Json) -> str:
     """As stores write JSON; what they refuse gives some text all the same."""
-    return _ENCODER.encode(value)
+    return value.text if isinstance(value, WrittenJson) else _ENCODER.encode(value)
 
 
 def _json_or_none(value: Json) -> str | None:

@@ -39,6 +39,14 @@ class FusionKind(StrEnum):
     RRF = "rrf"  # by reciprocal rank, with context
 
 
+class SuspectedLine(StrEnum):
+    """When a recall says that one hit may have replaced another."""
+
+    VALIDATED = "validated"  # with embedders whose guesses were measured to be right
+    ON = "on"
+    OFF = "off"
+
+
 class Policy(StrEnum):
     """Whose evidence promotes a concept."""
 
@@ -188,6 +196,7 @@ class Config:
     fusion_recent_weight: float = 0.1
     fusion_context_weight: float = 0.5
     """What of its relevance an answer lends to what was written just after it."""
+    suspected_supersession_line: SuspectedLine = SuspectedLine.VALIDATED
     max_cooccurrence_per_derive: int = 10
 
     flush_interval_seconds: float = 1.0
@@ -250,6 +259,7 @@ class Config:
             ("durability", Durability),
             ("match_strategy", MatchStrategy),
             ("fusion_kind", FusionKind),
+            ("suspected_supersession_line", SuspectedLine),
             ("promotion_policy", Policy),
         ):
             object.__setattr__(self, setting, check_choice(setting, getattr(self, setting), kind))

@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memory.engine.inverted_index import InvertedIndex
 
 LONG_TOKENS: Final = 200
@@ -78,10 +81,13 @@ class DeferredIndex:
         *,
         tie_key: Callable[[int], str],
         with_parts: bool = False,
+        accepted: NDArray[np.bool_] | None = None,
     ) -> list[tuple[int, float]]:
         """As `InvertedIndex.search`, after everything in line was filed."""
         self._settle()
-        return self._index.search(tokens, limit, tie_key=tie_key, with_parts=with_parts)
+        return self._index.search(
+            tokens, limit, tie_key=tie_key, with_parts=with_parts, accepted=accepted
+        )
 
     def settle_some(self) -> None:
         """File the next documents, `SETTLED_TOKENS` or a little more."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+import numpy as np
 
 from memory.engine.concept_table import cell_time
 from memory.engine.errors import InvalidSnapshot
@@ -37,12 +39,13 @@ from memory.engine.types import (
     NodeId,
     Status,
 )
+from memory.engine.written_json import WrittenJson
 
 _NUMBERS: Final = (
     *("type", "source", "target", "weight", "reinforcements"),
     *("created_at", "last_reinforced", "event_time"),
 )
-_FROM_INTERACTION: Final = [EDGES[kind].from_interaction for kind in EDGE_TYPES]
+_FROM_INTERACTION: Final = np.array([EDGES[kind].from_interaction for kind in EDGE_TYPES])
 _EDGE_COLUMNS: Final = (
     *("id", "end", "leaves", "type", "weight", "reinforcements", "created_at", "last_reinforced"),
     *("created_by", "reinforced_by", "event_time"),
@@ -58,46 +61,37 @@ class RemovedState:
     names: Mapping[NodeId, str]
 
 
-def removed_state(graph: Graph, row: int) -> dict[str, Any]:
+def removed_state(graph: Graph, row: int) -> WrittenJson:
     """What an audit row keeps of a concept, as JSON; linear in its edges, oldest first.
 
     The concept and its lock stand as objects of their fields, instants in microseconds. Of the
     edges each field is a list: `end` counts in `ends`, the ids of the nodes at the other ends,
-    beside which `names` holds what they said, cut; `leaves` is 1 where the concept is the source; `type`
-    counts in `types` and the writers in `agents`; `last_reinforced` counts from `created_at`.
+    beside which `names` holds what they said, cut; `leaves` is 1 where the concept is the source;
+    `type` counts in `types`, the writers in `agents`, and `last_reinforced` from `created_at`.
     """
     concept, edges = graph.concept_at(row), graph.edges
     rows = graph.incident_edge_rows(row)[::-1]
-    held = {name: edges[name][rows].tolist() for name in _NUMBERS}
-    leaves = [
-        int(source == row and not _FROM_INTERACTION[code])
-        for code, source in zip(held["type"], held["source"], strict=True)
-    ]
-    node_ids, chain = graph.concepts.ids, graph.chain.records
-    others = [
-        node_ids[target] if is_source else chain[source].id if from_chain else node_ids[source]
-        for is_source, from_chain, source, target in zip(
-            leaves,
-            map(_FROM_INTERACTION.__getitem__, held["type"]),
-            held["source"],
-            held["target"],
-            strict=True,
-        )
-    ]
-    ends = {end: place for place, end in enumerate(dict.fromkeys(others))}
-    end_rows = [graph.row_of(end) for end in ends]
+    columns = {name: edges[name][np.array(rows, dtype=np.int64)] for name in _NUMBERS}
+    held = {name: cells.tolist() for name, cells in columns.items()}
+    from_chain = _FROM_INTERACTION[columns["type"]]
+    leaves = (columns["source"] == row) & ~from_chain
+    # A row of the chain as its complement, so that both kinds of ends are told apart.
+    others = np.where(leaves, columns["target"], columns["source"])
+    others = np.where(from_chain, ~others, others).tolist()
+    ends = {other: place for place, other in enumerate(dict.fromkeys(others))}
+    ids, contents, chain = graph.concepts.ids, graph.concepts.contents, graph.chain.records
     types = {code: place for place, code in enumerate(dict.fromkeys(held["type"]))}
     makers = [edges.created_by[at] for at in rows]
     writers = [edges.reinforced_by[at] for at in rows]
     agents = {name: place for place, name in enumerate(dict.fromkeys(makers + writers))}
     times = zip(held["created_at"], held["last_reinforced"], strict=True)
     lock = graph.reservation(concept.id)
-    return {
+    state = {
         "concept": concept._asdict(),
         "edges": {
             "id": [edges.ids[at] for at in rows],
             "end": [ends[other] for other in others],
-            "leaves": leaves,
+            "leaves": leaves.astype(np.int8).tolist(),
             "type": [types[code] for code in held["type"]],
             "weight": held["weight"],
             "reinforcements": held["reinforcements"],
@@ -107,14 +101,13 @@ def removed_state(graph: Graph, row: int) -> dict[str, Any]:
             "reinforced_by": [agents[name] for name in writers],
             "event_time": [cell_time(cell) for cell in held["event_time"]],
         },
-        "ends": list(ends),
-        "names": [
-            None if at is None or at == row else cut(graph.content_at(at)) for at in end_rows
-        ],
+        "ends": [chain[~other].id if other < 0 else ids[other] for other in ends],
+        "names": [None if other < 0 or other == row else cut(contents[other]) for other in ends],
         "types": [str(EDGE_TYPES[code]) for code in types],
         "agents": list(agents),
         "reservation": None if lock is None else lock._asdict(),
     }
+    return WrittenJson(state)
 
 
 def read_removed(removed: Json) -> RemovedState:
@@ -155,15 +148,26 @@ def read_removed(removed: Json) -> RemovedState:
         raise InvalidSnapshot("the removed state of this audit row cannot be read") from error
 
 
+def removed_writers(removed: Json) -> list[NodeId]:
+    """The interactions that wrote a removed concept. Raises `InvalidSnapshot` as `read_removed`."""
+    try:
+        derives = removed["types"].index(str(EdgeType.DERIVES))
+        columns, ends = removed["edges"], removed["ends"]
+        return [
+            ends[end]
+            for end, kind in zip(columns["end"], columns["type"], strict=True)
+            if kind == derives
+        ]
+    except ValueError:
+        return []
+    except (AttributeError, KeyError, IndexError, TypeError) as error:
+        raise InvalidSnapshot("the removed state of this audit row cannot be read") from error
+
+
 def removed_edge_ids(removed: Json) -> list[NodeId]:
     """The edges that went with a concept."""
-    return [] if removed is None else removed["edges"]["id"]
-
-
-def removed_content(entry: AuditEntry) -> str | None:
-    """What a removed concept said, as its audit row keeps it; None where that was purged."""
-    content = entry.texts.get("content") if isinstance(entry.texts, Mapping) else None
-    return content if isinstance(content, str) else None
+    edge_ids: list[NodeId] = [] if removed is None else removed["edges"]["id"]
+    return edge_ids
 
 
 def plan_removal(

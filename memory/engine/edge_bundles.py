@@ -64,8 +64,7 @@ def remove_bundle(
 ) -> list[int]:
     """Remove all edges of a concept row, which is about to go; the concepts at their other ends.
 
-    Its own lists are left as they are. `rows` are best newest first, which are the cheapest to
-    `take_off` a list.
+    `rows` are best newest first, which are the cheapest to `take_off` a list.
     """
     codes, sources, targets = (
         table[name][list(rows)].astype(np.int64) for name in ("type", "source", "target")
@@ -85,6 +84,8 @@ def remove_bundle(
         elif target != concept:
             take_off(arriving[target], row)
             others.append(target)
+    for own in adjacency(EdgeType.DEPENDENCY):
+        own[concept].clear()
     table.remove_many(rows)
     count_removed(cells, concept, codes, sources, targets)
     return others

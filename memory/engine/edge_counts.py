@@ -18,6 +18,8 @@ from memory.engine.edge_table import pack_key
 from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES, EDGES
 from memory.engine.types import EdgeType
 
+_COUNTERS: Final = ("degree", "bonus_milli", "derivations", "dependents")
+
 _DERIVES: Final = EDGE_TYPE_CODE[EdgeType.DERIVES]
 _TEMPORAL: Final = EDGE_TYPE_CODE[EdgeType.TEMPORAL]
 _DEPENDENCY: Final = EDGE_TYPE_CODE[EdgeType.DEPENDENCY]
@@ -92,7 +94,7 @@ def count_added(
 def count_removed(
     cells: Mapping[str, Array], row: int, codes: Array, sources: Array, targets: Array
 ) -> None:
-    """Count all edges of a concept off their other ends; its own counters go with it."""
+    """Count all edges of a concept off both ends: its own counters are 0 then, which is read."""
     others = np.where(sources == row, targets, sources)
     chosen = _COUNTS_FOR_DEGREE[codes] & (codes != _DERIVES) & (sources != targets)
     np.subtract.at(cells["degree"], others[chosen], 1)
@@ -101,3 +103,5 @@ def count_removed(
         (codes == _HIERARCHICAL) & (targets == row)
     )
     cells["dependents"][np.unique(others[rested & (sources != targets)])] -= 1
+    for name in _COUNTERS:
+        cells[name][row] = 0

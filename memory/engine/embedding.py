@@ -170,6 +170,8 @@ class Calibration:
     """Below: not an answer, when several sessions are searched at once."""
     recent_score: float
     """What a concept of the newest interactions scores in a recall that did not find it."""
+    has_validated_suspicions: bool = False
+    """Whether at least nine of ten suspected supersessions were measured to be ones."""
 
 
 DEFAULT_CALIBRATION: Final = Calibration(merge_threshold=0.85, layer_floor=0.50, recent_score=0.35)

@@ -194,7 +194,7 @@ class LeaseLost(LamboError):
 
 
 class EmbeddingMismatch(LamboError):
-    """The session's vectors are of another embedder; it is read by words and takes no writes."""
+    """The session's vectors are of another embedder: it is read by words, and only taken from."""
 
     code = "embedding_mismatch"
 

@@ -58,7 +58,7 @@ from memory.engine.rules import EDGE_TYPE_CODE, EDGE_TYPES, EDGES, LEGAL_TRANSIT
 from memory.engine.standing import STANDING_KINDS, StandingEntries
 from memory.engine.text import index_tokens, parts_of
 from memory.engine.times import Micros
-from memory.engine.traces import holds, needles_of
+from memory.engine.traces import Needles, holds, needles_of
 from memory.engine.types import (
     AuditEntry,
     Concept,
@@ -471,8 +471,6 @@ class Graph:
         )
         if lost and self.change_log is not None:
             self.change_log.note_loss(row, *lost)
-        self.concepts.leaving[row].clear()
-        self.concepts.arriving[row].clear()
         self.chain.originated[self.concepts["origin"][row]].remove(row)
         self.reservation_by_node.pop(concept_id, None)
         self.standing.drop(concept_id)
@@ -526,10 +524,15 @@ class Graph:
 
     def _put_edges(self, edges: list[Edge]) -> bool:
         """Put edges that are all new; False, and nothing is changed, where one may not be."""
-        ends = [self._endpoint_rows(edge.source, edge.target, edge.edge_type) for edge in edges]
-        placed = [pair for pair in ends if pair is not None]
-        if len(placed) < len(edges) or any(edge.weight < 0 for edge in edges):
-            return False
+        rows_of = (self.concepts.row_by_id, self.chain.row_by_id)
+        placed: list[tuple[int, int]] = []
+        for edge in edges:
+            rule = EDGES[edge.edge_type]
+            source = rows_of[rule.from_interaction].get(edge.source)
+            target = rows_of[rule.to_interaction].get(edge.target)
+            if source is None or target is None or edge.weight < 0:
+                return False
+            placed.append((source, target))
         rows = put_bundle(self.edges, self.concepts.arrays, self.adjacency, edges, placed)
         if self.change_log is not None:
             for row in rows:
@@ -590,7 +593,7 @@ class Graph:
                 raise InvalidSnapshot(f"audit row {entry.id} names no concept")
             self.standing.keep(entry)
 
-    def _purge_text(self, concept_ids: tuple[NodeId, ...], needles: tuple[str, ...]) -> None:
+    def _purge_text(self, concept_ids: tuple[NodeId, ...], needles: Needles) -> None:
         self.standing.purge(concept_ids, needles)
         for name, transition in self.transitions.items():
             if holds(transition.reason, needles):

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.engine.draft import Draft, excerpt
 from memory.engine.embedding import (
@@ -192,21 +193,34 @@ def look_up_query(
     vector: Vector,
     *,
     top_k: int,
+    is_filtered: bool = False,
 ) -> Meanings:
-    """What a question is near to; for `nearest_to_query`."""
-    limit = max(top_k, NEAREST_TO_QUERY)
+    """What a question is near to; for `nearest_to_query`.
+
+    Where a filter decides later what may be shown, everything that is near at all.
+    """
+    limit = max(top_k, NEAREST_TO_QUERY, view.count if is_filtered else 0)
     (found,) = nearest(view, vector[np.newaxis], limit, floor=QUERY_FLOOR)
     return Meanings(contract, {query: vector}, {query: found}, table, view.version)
 
 
 def nearest_to_query(
-    graph: Graph, meanings: Meanings, query: str, *, limit: int
+    graph: Graph,
+    meanings: Meanings,
+    query: str,
+    *,
+    limit: int,
+    accepted: NDArray[np.bool_] | None = None,
 ) -> list[tuple[int, float]]:
     """(row, cosine) of the concepts nearest to a question, best first, then by id.
 
-    At most `limit`, which is no more than `look_up_query` looked for.
+    At most `limit`, which is no more than `look_up_query` looked for. Of all rows only those
+    `accepted`, a mask by row, are listed.
     """
-    return _current_hits(graph, meanings, query, k=limit, floor=QUERY_FLOOR)
+    if accepted is None:
+        return _current_hits(graph, meanings, query, k=limit, floor=QUERY_FLOOR)
+    everything = _current_hits(graph, meanings, query, k=graph.concept_count, floor=QUERY_FLOOR)
+    return [hit for hit in everything if accepted[hit[0]]][:limit]
 
 
 def new_texts(graph: Graph, texts: Iterable[str]) -> list[str]:

@@ -284,6 +284,7 @@ class InvertedIndex:
         *,
         tie_key: Callable[[int], str],
         with_parts: bool = False,
+        accepted: NDArray[np.bool_] | None = None,
     ) -> list[tuple[int, float]]:
         """The best `limit` documents that hold any of `tokens`, as (row, score), best first.
 
@@ -291,10 +292,13 @@ class InvertedIndex:
         ln(1 + (n - df + 0.5) / (df + 0.5)): above 0, without upper bound, comparable only within
         one query. Repeats in `tokens` count once. Equal scores order by `tie_key(row)`, ascending,
         also where the limit cuts through them. `with_parts` also counts a token where it stands
-        inside a longer one; the length of a document stays its number of whole tokens.
+        inside a longer one; the length of a document stays its number of whole tokens. Of all rows
+        only those `accepted`, a mask by row, are listed; none scores otherwise for it.
         """
         scores = self._scores(tokens, with_parts=with_parts)
         slots = np.flatnonzero(scores)
+        if accepted is not None:
+            slots = slots[accepted[self._slots.column(0)[slots]]]
         if limit < 1 or not slots.size:
             return []
         found = scores[slots]

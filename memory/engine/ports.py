@@ -123,7 +123,7 @@ class DeadLetter:
 class Removal:
     """A concept that was taken out: its audit row, and whether the concept is back.
 
-    Without a `removed` state in the row its text was purged.
+    Without texts in the row its text was purged.
     """
 
     entry: AuditEntry
@@ -264,12 +264,16 @@ class GraphStore(Protocol):
     def list_removals(
         self, session_id: str, *, before: NodeId | None, limit: int
     ) -> Sequence[Removal]:
-        """What was taken out of a session, newest first, before an audit id (keyset paging)."""
+        """What was taken out of a session, newest first, before an audit id (keyset paging).
+
+        Purges of what lived until then are among it. The rows come without their removed states.
+        """
 
     def find_removals(self, session_id: str, name: str) -> Sequence[Removal]:
-        """The removals that a name means: an audit id, a concept's id, or its very content.
+        """The removals that a name means: an audit id, a concept's id, or its content.
 
-        Newest first, at most `REMOVALS_FOUND`.
+        A content counts however it is spelt (`is_same`). With what was kept of each, newest first,
+        at most `REMOVALS_FOUND`.
         """
 
     def find_traces(self, session_id: str, purge: PurgeText) -> Mapping[str, int]:

@@ -3,7 +3,8 @@
 A purge is one group of the log: the concept goes as by a retraction but without its removed state;
 prompts that hold its text, and all of interactions that wrote it, are blanked; synonyms and goals
 that hold it go; and `PurgeText` blanks what lies beside the graph. Other concepts keep their
-contents, also where these hold the same words: it is counted and told.
+contents, also where these hold the same words: it is counted and told. What counts as the text is
+said in `memory.engine.traces`.
 
 Invariant: neither the plan's result nor its audit row holds the text.
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from memory.engine.audit_chain import NO_ROWS, BlankedRows
-from memory.engine.disappearance import plan_removal, read_removed
+from memory.engine.disappearance import plan_removal, removed_writers
 from memory.engine.draft import Plan, excerpt
 from memory.engine.errors import ConceptNotFound, InvalidArgument, TextPurged
 from memory.engine.goals import goal_texts
@@ -32,7 +33,7 @@ from memory.engine.ports import IdSource
 from memory.engine.requests import PurgeRequest
 from memory.engine.retract import find_concept
 from memory.engine.times import Micros
-from memory.engine.traces import holds, needles_of, places
+from memory.engine.traces import Needles, holds, is_same, needles_of, places, removed_content
 from memory.engine.types import (
     AuditEntry,
     AuditKind,
@@ -105,6 +106,51 @@ class PurgeResult:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class GraphTexts:
+    """The texts of a graph at one instant, to be searched off the event loop."""
+
+    interactions: Sequence[Interaction]
+    contents: Sequence[str]
+    ids: Sequence[NodeId]
+    synonyms: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTraces:
+    """Where a text stands in `texts`: chain rows, concepts, spellings."""
+
+    texts: GraphTexts
+    prompts: frozenset[int]
+    concept_ids: tuple[NodeId, ...]
+    synonyms: frozenset[str]
+
+
+def texts_of(graph: Graph) -> GraphTexts:
+    """The texts of a graph as it is now; copies references alone."""
+    concepts = graph.concepts
+    return GraphTexts(
+        graph.interactions(), [*concepts.contents], [*concepts.ids], dict(graph.synonyms)
+    )
+
+
+def search_graph(texts: GraphTexts, content: str) -> GraphTraces:
+    """Find a text in the texts of a graph; linear in them."""
+    needles = needles_of(content)
+    same = places(texts.contents, needles_of(content, is_cut=False))  # a free row's text is empty
+    prompts = places([each.prompt_text or "" for each in texts.interactions], needles)
+    return GraphTraces(
+        texts,
+        frozenset(prompts),
+        tuple(sorted(texts.ids[row] for row in same)),
+        frozenset(
+            source
+            for source, meant in texts.synonyms.items()
+            if holds(source, needles) or holds(meant, needles)
+        ),
+    )
+
+
 def find_target(graph: Graph, name: str, removals: Sequence[AuditEntry]) -> Target:
     """What a name means: a live concept first, else the newest removal of `removals`.
 
@@ -119,27 +165,24 @@ def find_target(graph: Graph, name: str, removals: Sequence[AuditEntry]) -> Targ
     else:
         concept_id = graph.id_at(row)
         return Target(concept_id, graph.content_at(row), (concept_id,))
-    newest = removals[0]
-    assert newest.node_id is not None
-    kept = [removal for removal in removals if removal.removed is not None]
-    if not kept:
-        raise TextPurged(f"concept {newest.node_id} was purged: nothing of it is kept")
-    concept = read_removed(kept[0].removed).concept
-    return Target(concept.id, concept.content, (concept.id,))
+    for removal in removals:
+        content = removed_content(removal)
+        if content is not None and removal.node_id is not None:
+            return Target(removal.node_id, content, (removal.node_id,))
+    raise TextPurged(f"concept {removals[0].node_id} was purged: nothing of it is kept")
 
 
 def with_earlier(target: Target, removals: Sequence[AuditEntry]) -> Target:
-    """The target with every removed concept of the very same content, and who wrote those."""
+    """The target with every removed concept of the same text, and who wrote those."""
+    needles = needles_of(target.content)
     concept_ids, writers = {*target.concept_ids}, {*target.writers}
     for removal in removals:
-        if removal.removed is None:
+        content = removed_content(removal)
+        if content is None or removal.node_id is None or not is_same(content, needles):
             continue
-        removed = read_removed(removal.removed)
-        if removed.concept.content == target.content:
-            concept_ids.add(removed.concept.id)
-            writers.update(
-                edge.source for edge in removed.edges if edge.edge_type is EdgeType.DERIVES
-            )
+        concept_ids.add(removal.node_id)
+        if removal.removed is not None:
+            writers.update(removed_writers(removal.removed))
     return Target(target.concept_id, target.content, tuple(sorted(concept_ids)), frozenset(writers))
 
 
@@ -153,9 +196,11 @@ def plan_purge(
     now: Micros,
     ids: IdSource,
     blanked: BlankedRows = NO_ROWS,
+    searched: GraphTraces | None = None,
 ) -> Plan[PurgeResult]:
-    """Purge the target, or say what would go; linear in the interactions and concepts held.
+    """Purge the target, or say what would go.
 
+    `searched` is what this very graph held a while ago; without it all of it is searched here.
     `traces` are the rows beside the graph that hold the text, by table, as they were counted;
     `blanked` are the audit rows among them, which the audit row names.
     Raises `InvalidArgument` for a confirmation of something else.
@@ -164,10 +209,13 @@ def plan_purge(
     if confirm not in (None, target.concept_id):
         raise InvalidArgument("confirm", "confirm must be the id of the concept to purge")
     needles = needles_of(target.content)
-    mutations, counts = _purge_graph(graph, target, needles)
-    concepts = graph.concepts
-    same = places(concepts.contents, (target.content,))  # a free row's text is empty
-    still_in = sorted({concepts.ids[row] for row in same} - {*target.concept_ids})
+    searched = searched or search_graph(texts_of(graph), target.content)
+    mutations, counts = _purge_graph(graph, target, needles, searched)
+    still_in = [
+        concept_id
+        for concept_id in searched.concept_ids
+        if concept_id not in target.concept_ids and graph.row_of(concept_id) is not None
+    ]
     row = graph.row_of(target.concept_id)
     counts = {name: count for name, count in {**counts, **traces}.items() if count}
     result = PurgeResult(
@@ -210,25 +258,28 @@ def plan_purge(
 
 
 def _purge_graph(
-    graph: Graph, target: Target, needles: tuple[str, ...]
+    graph: Graph, target: Target, needles: Needles, searched: GraphTraces
 ) -> tuple[list[Mutation], dict[str, int]]:
     """What holds the text in the graph beside the concept; and how many rows that is, by table."""
     row = graph.row_of(target.concept_id)
     writers = set(target.writers)
     if row is not None:
-        writers.update(
-            edge.source
-            for edge in graph.in_edges(target.concept_id)
-            if edge.edge_type is EdgeType.DERIVES
-        )
+        arriving = graph.concepts.arriving[row]
+        chain_rows = graph.edges.ends_of(arriving, EdgeType.DERIVES, "source")
+        writers.update(graph.chain.records[at].id for at in chain_rows)
     prompts = [
         PutInteraction(interaction._replace(prompt_text=None))
-        for interaction in _telling(graph, writers, needles)
+        for interaction in _telling(graph, writers, needles, searched)
     ]
+    known = searched.texts.synonyms
     synonyms = [
         DeleteSynonym(source)
         for source, meant in graph.synonyms.items()
-        if holds(source, needles) or holds(meant, needles)
+        if (
+            source in searched.synonyms
+            if known.get(source) == meant
+            else holds(source, needles) or holds(meant, needles)
+        )
     ]
     goal = _without(graph.root_goal, needles)
     goals = [] if goal == graph.root_goal else [SetRootGoal(goal)]
@@ -243,16 +294,18 @@ def _purge_graph(
     return [*prompts, *synonyms, *goals], counts
 
 
-def _telling(graph: Graph, writers: set[NodeId], needles: tuple[str, ...]) -> Iterator[Interaction]:
+def _telling(
+    graph: Graph, writers: set[NodeId], needles: Needles, searched: GraphTraces
+) -> Iterator[Interaction]:
     """The interactions whose prompts are to go, in chain order."""
-    chain = graph.chain
-    texts = [interaction.prompt_text or "" for interaction in chain.records]
+    chain, known = graph.chain, len(searched.texts.interactions)
     written = {chain.row_by_id[writer] for writer in writers if writer in chain.row_by_id}
-    rows = {*places(texts, needles), *(row for row in written if texts[row])}
-    return (chain.records[row] for row in sorted(rows))
+    newer = [interaction.prompt_text or "" for interaction in chain.records[known:]]
+    rows = {*written, *searched.prompts, *(known + place for place in places(newer, needles))}
+    return (chain.records[row] for row in sorted(rows) if chain.records[row].prompt_text)
 
 
-def _without(root_goal: Json, needles: tuple[str, ...]) -> Json:
+def _without(root_goal: Json, needles: Needles) -> Json:
     """A root goal without the texts that hold a needle; one of another shape goes as a whole."""
     if not any(holds(text, needles) for text in goal_texts(root_goal)):
         return root_goal

@@ -11,12 +11,13 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from memory.engine import limits
 from memory.engine.errors import InvalidArgument
 from memory.engine.text import check_text, has_key
 from memory.engine.times import EARLIEST, LATEST, Micros
-from memory.engine.types import ConceptType, Json
+from memory.engine.types import ConceptType, Json, Status
 
 _REFUSED_IN_SESSION_NAMES = frozenset('/\\*?[]{}%"<>|')
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -225,11 +226,81 @@ class ActionRequest:
         check_event_time(self.event_time)
 
 
+class Match(StrEnum):
+    """How many of the conditions of a filter have to hold."""
+
+    ALL = "all"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptFilter:
+    """Which concepts may be shown: up to four conditions, of which all or any have to hold.
+
+    Each of `types`, `agents` and `statuses` that is not empty is one condition, met by any of its
+    members; `agents` are those that first wrote a concept. `since` (inclusive) and `until`
+    (exclusive) are together one condition on when it was first written. Without a condition every
+    concept is accepted.
+    """
+
+    types: tuple[ConceptType, ...] = ()
+    agents: tuple[str, ...] = ()
+    statuses: tuple[Status, ...] = ()
+    since: Micros | None = None
+    until: Micros | None = None
+    match: Match = Match.ALL
+
+    def __post_init__(self) -> None:
+        check_count("agents", len(self.agents), limits.LIMIT_FILTER_AGENTS)
+        for place, agent in enumerate(self.agents):
+            check_name(f"agents[{place}]", agent, limits.AGENT_ID_BYTES)
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise InvalidArgument("until", "until must be later than since")
+
+    @property
+    def accepts_all(self) -> bool:
+        """Whether there is no condition."""
+        has_words = self.types or self.agents or self.statuses
+        return not has_words and self.since is None and self.until is None
+
+
+EVERY_CONCEPT = ConceptFilter()
+
+_PLACE_IN_PAGES = re.compile(r"(-?[0-9]{1,18})\.(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptsRequest:
+    """A page of the concepts that a filter accepts, oldest first.
+
+    `after` is where the page before ended, as that page's `next` says; empty for the first one.
+    """
+
+    after: str = ""
+    limit: int = limits.CONCEPTS_PER_PAGE
+    wanted: ConceptFilter = EVERY_CONCEPT
+
+    def __post_init__(self) -> None:
+        check_range("limit", self.limit, 1, limits.CONCEPTS_PER_PAGE)
+        if self.after:
+            self.place()
+
+    def place(self) -> tuple[Micros, str] | None:
+        """The instant and id of the last concept of the page before."""
+        if not self.after:
+            return None
+        found = _PLACE_IN_PAGES.fullmatch(self.after)
+        if found is None:
+            raise InvalidArgument("after", "after must be the next of an earlier page")
+        return int(found[1]), parse_node_id("after", found[2])
+
+
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
     """A question, and how much of the answer to show.
 
     `vector` stands for the query where the question is asked by meaning; `vector_model` made it.
+    `wanted` says which concepts may be shown.
     """
 
     query: str
@@ -238,6 +309,7 @@ class RecallRequest:
     traversal_depth: int = 2
     vector: tuple[float, ...] | None = None
     vector_model: str | None = None
+    wanted: ConceptFilter = EVERY_CONCEPT
 
     def __post_init__(self) -> None:
         check_text("query", self.query)

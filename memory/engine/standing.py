@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from memory.engine.traces import holds
+from memory.engine.traces import Needles, holds
 from memory.engine.types import AuditEntry, AuditKind, NodeId
 
 SHIELDED_SWEEPS: Final = 3
@@ -72,7 +72,7 @@ class StandingEntries:
         """Whether a concept was purged here, even if no store was told of it yet."""
         return concept_id in self._purged
 
-    def purge(self, concept_ids: Iterable[NodeId], needles: tuple[str, ...]) -> None:
+    def purge(self, concept_ids: Iterable[NodeId], needles: Needles) -> None:
         """Forget what people said where it holds a purged text, and note what bore that."""
         self._purged.update(concept_ids)
         for entries in self._by_concept.values():

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeGuard
 
 from memory.engine.content_order import fold
-from memory.engine.showing import LINE_BREAK_MARK
+from memory.engine.showing import LINE_BREAK_MARK, one_line
 from memory.engine.text import index_tokens, strip_invisible
 from memory.engine.types import AuditEntry, Json
 
@@ -30,7 +30,7 @@ BLANK: Final = "[purged]"
 _CUT_CHARACTERS: Final = 79
 """Every cut of a longer text that is shown or stored keeps at least so much of its start."""
 _STRETCH: Final = 256
-_PLAIN_RUN: Final = re.compile("[a-z0-9]+")
+_RUN: Final = re.compile(r"[^\W_]+")
 _STEM_ENDING: Final = 2
 """Characters at the end of a stem that the word itself may not have."""
 
@@ -39,8 +39,8 @@ class Needles(NamedTuple):
     """How a text is recognised. `content` is the text itself.
 
     `starts` are folded strings of which a trace holds one; `key` is the sorted stems of the whole
-    text. `probes` are pairs of plain characters of which every trace, folded, holds at least one;
-    empty where the text has none.
+    text. `probes` are runs of letters of which every trace, folded, holds at least one; empty where
+    the text has none.
     """
 
     content: str
@@ -51,20 +51,21 @@ class Needles(NamedTuple):
 
 def needles_of(content: str, *, is_cut: bool = True) -> Needles:
     """How a content is recognised wherever it is written; without `is_cut` only as a whole."""
-    collapsed = " ".join(content.split())
-    # What is quoted for people is written as Python writes it: signs that cannot be seen escaped.
-    quoted = repr(collapsed[:_CUT_CHARACTERS] if is_cut else collapsed)[1:-1]
-    forms = [content, collapsed] if is_cut else [content]
-    starts = [_start(form) if is_cut else spelling(form) for form in forms]
-    starts.append(_start(quoted) if len(quoted) > _CUT_CHARACTERS else spelling(quoted))
-    # Nothing but marks: told only to the letter.
-    folded = tuple(dict.fromkeys(start for start in starts if start)) or (content,)
+    if is_cut:
+        collapsed = _head(" ".join(content.split()))
+        # What is quoted for people is written as Python does it: what cannot be seen is escaped.
+        forms = [_head(content), collapsed, _head(one_line(content)), repr(collapsed)[1:-1]]
+    else:
+        forms = [content]
+    spelt = dict.fromkeys(map(spelling, forms))
+    # Of nothing but marks there is no spelling: told only to the letter.
+    starts = tuple(start for start in spelt if start) or (content,)
     key = tuple(sorted(index_tokens(content)))
-    probes = {_plain_run(start) for start in folded}
+    probes = {_longest_run(start) for start in starts}
     if key:
-        probes.add(_plain_run(max(key, key=len)[:-_STEM_ENDING]))
-    shortest = () if "" in probes else tuple(sorted(probes))
-    return Needles(content, folded, key, shortest)
+        stem = max(key, key=len)
+        probes.add(_longest_run(fold(stem[: max(1, len(stem) - _STEM_ENDING)])))
+    return Needles(content, starts, key, () if "" in probes else tuple(sorted(probes)))
 
 
 def spelling(text: str) -> str:
@@ -74,9 +75,13 @@ def spelling(text: str) -> str:
     return " ".join(fold(text.replace("\\", "")).split())
 
 
-def is_same(text: str, content: str) -> bool:
-    """Whether a text is but another spelling of a content."""
-    return spelling(text) == spelling(content) or _has_key(text, tuple(sorted(index_tokens(content))))
+def is_same(text: str, needles: Needles) -> bool:
+    """Whether a text is but another spelling of the content."""
+    return may_hold(text, needles) and (
+        text == needles.content
+        or "" != spelling(text) == spelling(needles.content)
+        or _has_key(text, needles.key)
+    )
 
 
 def may_hold(text: str, needles: Needles) -> bool:
@@ -86,7 +91,8 @@ def may_hold(text: str, needles: Needles) -> bool:
     """
     if not needles.probes:
         return True
-    folded = text.lower() if text.isascii() else fold(strip_invisible(text))
+    shown = text if text.isascii() else strip_invisible(text)
+    folded = fold(shown.replace("\\", ""))
     return any(probe in folded for probe in needles.probes)
 
 
@@ -137,9 +143,9 @@ def blanked_entry(
     """
     reason = None if holds(entry.reason, needles) else entry.reason
     content = removed_content(entry)
-    if entry.node_id in concept_ids or (content is not None and is_same(content, needles.content)):
+    if entry.node_id in concept_ids or (content is not None and is_same(content, needles)):
         return entry._replace(reason=reason, texts=None, removed=None)
-    if entry.removed is None:
+    if content is None:
         return entry._replace(reason=reason, texts=blanked(entry.texts, needles))
     removed = entry.removed
     if isinstance(removed, dict):
@@ -149,26 +155,24 @@ def blanked_entry(
 
 def removed_content(entry: AuditEntry) -> str | None:
     """What a removed concept said, as its audit row keeps it; None where that was purged."""
-    if entry.removed is None or not isinstance(entry.texts, dict):
-        return None
-    content = entry.texts.get("content")
+    content = entry.texts.get("content") if isinstance(entry.texts, dict) else None
     return content if isinstance(content, str) else None
 
 
-def _start(text: str) -> str:
-    """What every cut of a text begins with, as spellings are compared."""
+def _head(text: str) -> str:
+    """What every cut of a text begins with."""
     if len(text) <= _CUT_CHARACTERS:
-        return spelling(text)
+        return text
     # The last sign may be a part of what it is with the next: an accent, or what one stands on.
     head = unicodedata.normalize("NFC", text[:_CUT_CHARACTERS])
     while head and unicodedata.combining(head[-1]):
         head = head[:-1]
-    return spelling(head[:-1])
+    return head[:-1]
 
 
-def _plain_run(text: str) -> str:
-    """The longest run of plain small letters and digits."""
-    return max(_PLAIN_RUN.findall(text), key=len, default="")
+def _longest_run(text: str) -> str:
+    """The longest run of letters and digits."""
+    return max(_RUN.findall(text), key=len, default="")
 
 
 def _has_key(text: str, key: tuple[str, ...]) -> bool:
@@ -176,7 +180,7 @@ def _has_key(text: str, key: tuple[str, ...]) -> bool:
     if not key:
         return False
     # Most texts show in their first words that they have another one.
-    head = text[: 8 * _CUT_CHARACTERS].rpartition(" ")[0]
+    head = text[:_CUT_CHARACTERS].rpartition(" ")[0]
     known = frozenset(key)
     if any(stem not in known for stem in index_tokens(head)):
         return False

@@ -79,7 +79,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             "auditevent",
             models.Index(
-                condition=models.Q(("kind__in", ["retract", "collect"])),
+                condition=models.Q(("kind__in", ["retract", "collect", "purge"])),
                 fields=["session_id", "id"],
                 name="lambo_audit_removal",
             ),

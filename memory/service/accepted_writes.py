@@ -12,16 +12,23 @@ were accepted.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from memory.engine.errors import LamboError, OutcomeUnknown, SessionReloaded, StoreUnavailable
+from memory.engine.errors import (
+    LamboError,
+    OutcomeUnknown,
+    SessionReloaded,
+    StoreUnavailable,
+    TextPurged,
+)
 from memory.engine.limits import ACCEPTED_BYTES, ACCEPTED_WRITES, REFUSALS_KEPT
 from memory.engine.mutations import Call
-from memory.engine.traces import BLANK, holds
+from memory.engine.traces import BLANK, Needles, blanked, holds
 
 log = logging.getLogger("lambo.memory")
 
@@ -39,6 +46,7 @@ class _Accepted:
     call: Call
     carry_out: CarryOut
     byte_count: int
+    purged: list[Needles] = field(default_factory=list)  # since it was accepted
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -156,11 +164,23 @@ class AcceptedWrites:
                 self._remember(accepted.call, LamboError("internal error; see the server's log"))
                 return
 
-    def purge(self, needles: tuple[str, ...]) -> None:
-        """Blank what refusals quote of a purged text."""
+    def purge(self, needles: Needles) -> None:
+        """Blank what refusals quote of a purged text, and refuse what waits to write it again."""
         for error in self._refusals.values():
-            if holds(error.message, needles) or holds(str(error.fields), needles):
+            if holds(error.message, needles) or blanked(error.fields, needles) != error.fields:
                 error.message, error.fields, error.args = BLANK, {}, (BLANK,)
+        for accepted in self._waiting.values():
+            if needles not in accepted.purged:
+                accepted.purged.append(needles)
+
+    def check_unpurged(self, call: Call) -> None:
+        """Raise `TextPurged` if a call that waits holds a text that was purged meanwhile."""
+        waiting = self._waiting.get((call.agent_id, call.key))
+        if waiting is None or not waiting.purged:
+            return
+        arguments = json.loads(call.arguments)
+        if any(blanked(arguments, needles) != arguments for needles in waiting.purged):
+            raise TextPurged("it holds a text that was purged after it was accepted")
 
     def _remember(self, call: Call, error: LamboError) -> None:
         scope = (call.agent_id, call.key)

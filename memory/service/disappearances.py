@@ -12,17 +12,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from memory.engine.audit_chain import NO_ROWS, BlankedRows
 from memory.engine.config import Config, Durability
-from memory.engine.disappearance import read_removed
+from memory.engine.disappearance import RemovedState, read_removed
 from memory.engine.errors import InvalidArgument, InvalidSnapshot, OutcomeUnknown
+from memory.engine.graph import Graph
 from memory.engine.lexical_reading import forget_chunks
 from memory.engine.limits import DISAPPEARANCES_PER_PAGE
 from memory.engine.ports import IdSource, Removal
-from memory.engine.purge import Target, find_target, plan_purge, with_earlier
+from memory.engine.purge import (
+    GraphTraces,
+    Target,
+    find_target,
+    plan_purge,
+    search_graph,
+    texts_of,
+    with_earlier,
+)
 from memory.engine.requests import (
     Caller,
     PurgeRequest,
@@ -34,7 +44,7 @@ from memory.engine.restore import plan_restore
 from memory.engine.showing import in_passing
 from memory.engine.text import forget_texts
 from memory.engine.times import format_rfc3339
-from memory.engine.traces import needles_of
+from memory.engine.traces import needles_of, removed_content
 from memory.engine.types import AuditEntry
 from memory.service.committer_thread import CommitterThread
 from memory.service.events import EventFeed
@@ -58,8 +68,15 @@ class _Found:
 
     memory: Writes | None = None
     target: Target | None = None
+    graph: Graph | None = None
+    was_live: bool = False
+    searched: GraphTraces | None = None
     traces: Mapping[str, int] = field(default_factory=dict)
     blanked: BlankedRows = NO_ROWS
+
+
+class _Overtaken(Exception):
+    """What was looked up before a purge was changed before the purge was planned."""
 
 
 class Disappearances:
@@ -105,10 +122,17 @@ class Disappearances:
     async def restore(self, session_id: str, request: RestoreRequest, caller: Caller) -> Reply:
         """Bring a removed concept back."""
         found: list[AuditEntry] = []
+        states: list[RemovedState] = []
 
         async def look_up() -> None:
             await self._until_committed()
             found[:] = await self._entries(session_id, request.id)
+            with suppress(InvalidSnapshot):  # said by the plan, if nothing else is in the way
+                states[:] = [
+                    await asyncio.to_thread(read_removed, entry.removed)
+                    for entry in found[:1]
+                    if entry.removed is not None
+                ]
 
         return await self._write(
             session_id,
@@ -123,6 +147,7 @@ class Disappearances:
                     actor=caller.agent_id,
                     now=now,
                     ids=self._ids,
+                    removed=states[0] if states else None,
                 ),
                 look_up=look_up,
             ),
@@ -140,33 +165,49 @@ class Disappearances:
             async def look_up() -> None:
                 await self._until_committed()
                 by_name = await self._entries(session_id, request.concept)
-                target = find_target(memory.graph, request.concept, by_name)
+                found.graph = graph = memory.graph
+                target = find_target(graph, request.concept, by_name)
+                found.was_live = graph.row_of(target.concept_id) is not None
                 by_content = await self._entries(session_id, target.content)
-                found.target = with_earlier(target, [*by_name, *by_content])
+                removals = [*by_name, *by_content]
+                found.target = await asyncio.to_thread(with_earlier, target, removals)
+                found.searched = await asyncio.to_thread(
+                    search_graph, texts_of(graph), target.content
+                )
                 found.traces = await self._access.find_traces(session_id, found.target.mutation)
                 found.blanked = await self._access.find_blanked(session_id, found.target.mutation)
 
             def plan(now: int, _: object) -> Any:
-                assert found.target is not None
-                return plan_purge(
-                    memory.graph,
+                target, graph = found.target, memory.graph
+                assert target is not None
+                is_live = graph.row_of(target.concept_id) is not None
+                if graph is not found.graph or is_live != found.was_live:
+                    raise _Overtaken
+                planned = plan_purge(
+                    graph,
                     request,
-                    found.target,
+                    target,
                     found.traces,
                     actor=caller.agent_id,
                     now=now,
                     ids=self._ids,
                     blanked=found.blanked,
+                    searched=found.searched,
                 )
+                if planned.mutations and isinstance(memory, Memory):
+                    # From here on nothing that waits may write it again.
+                    memory.accepted.purge(needles_of(target.content))
+                return planned
 
             return memory.act("purge", request, caller, plan, look_up=look_up)
 
         try:
-            reply = await self._write(session_id, purge_in, create=False)
+            reply = await self._purged(session_id, purge_in)
             if not reply.structured["purged"]:
                 return reply
             self._forget(session_id, found)
-            is_clean = await self._until_committed() and await self._access.scrub()
+            is_committed = await self._until_committed()
+            is_clean = is_committed and await self._access.scrub()
         except (OutcomeUnknown, asyncio.CancelledError):
             # It may be committed, or be so later, and nobody waits for the rest any more.
             if request.confirm is not None:
@@ -175,7 +216,15 @@ class Disappearances:
             raise
         if not is_clean:
             self._spawn(self._scrub_when_settled())
-        return _with_scrubbing(reply, is_clean=is_clean)
+        return _with_scrubbing(reply, is_committed=is_committed, is_clean=is_clean)
+
+    async def _purged(
+        self, session_id: str, purge_in: Callable[[Writes], Awaitable[Reply]]
+    ) -> Reply:
+        """The purge, looked up again as often as another act got in between."""
+        while True:
+            with suppress(_Overtaken):
+                return await self._write(session_id, purge_in, create=False)
 
     async def _scrub_when_settled(self) -> None:
         seconds = self._config.outcome_unknown_after_seconds
@@ -205,11 +254,15 @@ class Disappearances:
         return await self._committer.drain(self._config.outcome_unknown_after_seconds)
 
 
-def _with_scrubbing(reply: Reply, *, is_clean: bool) -> Reply:
+def _with_scrubbing(reply: Reply, *, is_committed: bool, is_clean: bool) -> Reply:
     """The reply with what became of the store's files; a stored receipt cannot know it."""
     if is_clean:
         return reply
-    line = "a reader still holds older pages of the database: the text is erased when it is done"
+    line = "the purge is not committed yet: the text is erased when it is"
+    if is_committed:
+        line = (
+            "a reader still holds older pages of the database: the text is erased when it is done"
+        )
     warnings = [*reply.structured["warnings"], line]
     structured = {**reply.structured, "pending": True, "warnings": warnings}
     return replace(reply, text=f"{reply.text}\n{line}", structured=structured)
@@ -217,17 +270,14 @@ def _with_scrubbing(reply: Reply, *, is_clean: bool) -> Reply:
 
 def _shown(removal: Removal) -> dict[str, Any]:
     entry = removal.entry
-    try:
-        removed = None if entry.removed is None else read_removed(entry.removed)
-    except InvalidSnapshot:  # a foreign hand
-        removed = None
-    state = "purged" if removed is None else "restorable"
+    content = removed_content(entry)
+    state = "purged" if content is None else "restorable"
     if removal.is_back:
         state = "back"
     return {
         "audit_id": entry.id,
         "node_id": entry.node_id,
-        "content": None if removed is None else in_passing(removed.concept.content),
+        "content": None if content is None else in_passing(content),
         "kind": str(entry.kind),
         "earlier_status": None if entry.from_status is None else str(entry.from_status),
         "actor": entry.actor,

@@ -123,7 +123,14 @@ async def find_query(
     if table is None or contract is None:
         return None, None
     meanings = await asyncio.to_thread(
-        look_up_query, contract, table, table.view(), request.query, result, top_k=request.top_k
+        look_up_query,
+        contract,
+        table,
+        table.view(),
+        request.query,
+        result,
+        top_k=request.top_k,
+        is_filtered=not request.wanted.accepts_all,
     )
     return meanings, None
 

@@ -227,9 +227,13 @@ class Memory(MemoryView, Writes, Readiness):
     ) -> Reply:
         """Acknowledge a write that can be planned now, and carry it out in its agent's turn."""
 
+        def plan_unpurged(now: Micros, meanings: Meanings | None) -> Plan[R]:
+            self.accepted.check_unpurged(call)
+            return make_plan(now, meanings)
+
         async def carry_out() -> None:
             if await self._answer_of_key(call, was_accepted=True) is None:
-                await self._carry_out(call, request, make_plan, texts, was_accepted=True)
+                await self._carry_out(call, request, plan_unpurged, texts, was_accepted=True)
 
         reply = accepted_reply(call.key)
         await self._until_writable()

@@ -453,7 +453,7 @@ def mismatch_error(
     runs = "none" if configured is None else configured.describe()
     error = EmbeddingMismatch(
         f"session '{session_id}' holds vectors of {contract.describe()}; this server's embedder is "
-        f"{runs}. It is read by words alone and takes no writes until {ways}",
+        f"{runs}. It is read by words alone and takes no writes but retract and purge until {ways}",
         contract=contract.as_wire(),
         configured=None if configured is None else configured.as_wire(),
     )

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from memory.engine.client_vectors import check_allowed
 from memory.engine.embedding import EmbeddingFailure
 from memory.engine.errors import StoreUnavailable
+from memory.engine.filters import list_concepts
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.ports import Clock
-from memory.engine.requests import InspectRequest, RecallRequest
+from memory.engine.requests import ConceptsRequest, InspectRequest, RecallRequest
 from memory.engine.times import Micros
 from memory.engine.types import NodeId
 from memory.engine.warming import needs_warming, warm
@@ -107,6 +108,10 @@ class MemoryView:
     async def _read_tokens(self) -> Tokens:
         """Since when agents have tokens. Raises `StoreUnavailable` where that is not known."""
         return Tokens()
+
+    async def concepts(self, request: ConceptsRequest) -> Reply:
+        """A page of the concepts that a filter accepts."""
+        return self._warn(Reply.of(list_concepts(self.graph, request)))
 
     async def saints(self) -> Reply:
         """The canonical concepts."""

@@ -20,10 +20,10 @@ from memory.engine.mutations import PutAudit
 from memory.engine.ports import Removal, StoreRejected
 from memory.engine.standing import STANDING_KINDS
 from memory.engine.times import Micros
+from memory.engine.traces import Needles, is_same, may_hold, needles_of
 from memory.engine.types import AuditEntry, Json
 from memory.store import codecs
 from memory.store.codecs import Row
-from memory.store.dialects import Dialect
 from memory.store.row_checks import row_fault
 
 _COLUMNS: Final = ("session_id", *codecs.ENTRIES.columns, *codecs.LINK_COLUMNS)
@@ -33,17 +33,21 @@ _ADD: Final = (
 )
 _FIND_SESSION: Final = "SELECT session_id FROM lambo_audit_event WHERE id = %s"
 
-IS_REMOVAL: Final = "kind IN ('retract', 'collect')"
+_IS_INDEXED: Final = "kind IN ('retract', 'collect', 'purge')"
 """Spelled as the condition of the index `lambo_audit_removal`, or the index is not used."""
+IS_REMOVAL: Final = f"{_IS_INDEXED} AND (kind <> 'purge' OR from_status IS NOT NULL)"
+"""What took a concept out: a purge too, of one that lived until then."""
+_KEPT_TEXT: Final = f"{_IS_INDEXED} AND kind <> 'purge'"
 OF_LIVE_SESSION: Final = "session_deleted_at IS NULL"
 IS_STANDING: Final = (
     f"kind IN ({', '.join(repr(str(kind)) for kind in sorted(STANDING_KINDS))})"
     f" AND {OF_LIVE_SESSION}"
 )
-_SELECT: Final = (
-    f"SELECT {codecs.ENTRIES.column_list} FROM lambo_audit_event"
-    f" WHERE session_id = %s AND {IS_REMOVAL} AND {OF_LIVE_SESSION}"
+# The removed state of a hub is megabytes long, and what is shown of it stands in the texts.
+_LISTED: Final = ", ".join(
+    "NULL" if column == "removed" else column for column in codecs.ENTRIES.columns
 )
+ROWS_PER_SLICE: Final = 500
 
 
 def add_entries(cursor: CursorWrapper, session_id: str, entries: Sequence[PutAudit]) -> None:
@@ -89,37 +93,58 @@ def standing_fault(entry: AuditEntry) -> str | None:
 def list_removals(
     cursor: CursorWrapper, session_id: str, *, before: str | None, limit: int
 ) -> list[Removal]:
-    """What was taken out of a session, newest first, before an audit id."""
+    """What was taken out of a session, newest first, before an audit id; without its states."""
     condition, parameters = ("", [session_id])
     if before is not None:
         condition, parameters = (" AND id < %s", [session_id, before])
-    cursor.execute(f"{_SELECT}{condition} ORDER BY id DESC LIMIT %s", [*parameters, limit])
-    entries = readable(cursor.fetchall())
-    stored = _stored_concepts(cursor, session_id, {entry.node_id for entry in entries})
-    return [Removal(entry, is_back=entry.node_id in stored) for entry in entries]
-
-
-def find_removals(
-    cursor: CursorWrapper, dialect: Dialect, session_id: str, name: str
-) -> list[Removal]:
-    """The removals that a name means, newest first: an audit id, a concept's id, or its content."""
-    # Neighbours' rows hold its id and its content too, and would fill the answer.
-    text = f'"content":{codecs.json_text(name)}'
     cursor.execute(
-        f"{_SELECT} AND (id = %s OR node_id = %s OR {dialect.contains.format('removed')})"
-        " ORDER BY id DESC LIMIT %s",
-        [session_id, name.strip().lower(), name.strip().lower(), text, REMOVALS_FOUND],
+        f"SELECT {_LISTED} FROM lambo_audit_event WHERE session_id = %s AND {IS_REMOVAL}"
+        f" AND {OF_LIVE_SESSION}{condition} ORDER BY id DESC LIMIT %s",
+        [*parameters, limit],
     )
-    entries = [entry for entry in readable(cursor.fetchall()) if is_meant(entry, name)]
+    return _with_presence(cursor, session_id, readable(cursor.fetchall()))
+
+
+def find_removals(cursor: CursorWrapper, session_id: str, name: str) -> list[Removal]:
+    """The removals that a name means, newest first: an audit id, a concept's id, or its content."""
+    wanted, needles = name.strip().lower(), needles_of(name, is_cut=False)
+    cursor.execute(
+        f"SELECT id, node_id, texts FROM lambo_audit_event WHERE session_id = %s AND {_KEPT_TEXT}"
+        f" AND {OF_LIVE_SESSION} ORDER BY id DESC",
+        [session_id],
+    )
+    found: list[str] = []
+    while (rows := cursor.fetchmany(ROWS_PER_SLICE)) and len(found) < REMOVALS_FOUND:
+        found += [
+            str(audit_id)
+            for audit_id, node_id, texts in rows
+            if wanted in (audit_id, node_id) or _says(texts, needles)
+        ]
+    if not found:
+        return []
+    del found[REMOVALS_FOUND:]
+    cursor.execute(
+        f"SELECT {codecs.ENTRIES.column_list} FROM lambo_audit_event"
+        f" WHERE id IN ({', '.join(['%s'] * len(found))}) ORDER BY id DESC",
+        found,
+    )
+    return _with_presence(cursor, session_id, readable(cursor.fetchall()))
+
+
+def _says(texts: Any, needles: Needles) -> bool:
+    """Whether the texts of a removal are a spelling of a content."""
+    if not isinstance(texts, str) or not may_hold(texts, needles):
+        return False
+    texts = _json_or_none(texts)
+    content = texts.get("content") if isinstance(texts, dict) else None
+    return isinstance(content, str) and is_same(content, needles)
+
+
+def _with_presence(
+    cursor: CursorWrapper, session_id: str, entries: Sequence[AuditEntry]
+) -> list[Removal]:
     stored = _stored_concepts(cursor, session_id, {entry.node_id for entry in entries})
     return [Removal(entry, is_back=entry.node_id in stored) for entry in entries]
-
-
-def is_meant(entry: AuditEntry, name: str) -> bool:
-    """Whether a name means this removal: by its id, by the concept's, or by the very content."""
-    concept = entry.removed.get("concept") if isinstance(entry.removed, Mapping) else None
-    content = concept.get("content") if isinstance(concept, Mapping) else None
-    return name.strip().lower() in (entry.id, entry.node_id) or content == name
 
 
 def bury(cursor: CursorWrapper, session_id: str, mark: Micros, limit: int) -> int:

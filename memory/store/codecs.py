@@ -31,6 +31,7 @@ from memory.engine.types import (
     Status,
     Transition,
 )
+from memory.engine.written_json import WrittenJson
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -303,6 +304,8 @@ def json_text(value: Json) -> str:
 
     Escaping would hide half a surrogate pair in plain ASCII, which some engines then refuse.
     """
+    if isinstance(value, WrittenJson):
+        return value.text
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

@@ -29,11 +29,10 @@ class Dialect:
     `now_micros` is an expression for the server's clock. `row_lock` ends a SELECT that locks what
     it reads. `is_text`, `is_integer`, `is_real`, `is_flag` tell whether a column (a `%s`-free
     format with one `{}`) holds a value of its declared type, for engines that do not enforce types;
-    `as_bytes`, another such format, is what a column holds as bytes; `contains`, with one
-    parameter, whether its text holds another, to the letter. `judge` reads a driver's exception and
-    gives the verdict and a sentence for people. `is_undecodable` tells whether a read failed for
-    text that is not UTF-8; `decode_leniently` makes the connection give such text as bytes instead.
-    `scrub` is the port's, on a cursor outside any transaction.
+    `as_bytes`, another such format, is what a column holds as bytes. `judge` reads a driver's
+    exception and gives the verdict and a sentence for people. `is_undecodable` tells whether a read
+    failed for text that is not UTF-8; `decode_leniently` makes the connection give such text as
+    bytes instead. `scrub` is the port's, on a cursor outside any transaction.
     """
 
     now_micros: str
@@ -43,7 +42,6 @@ class Dialect:
     is_real: str
     is_flag: str
     as_bytes: str
-    contains: str
     judge: Callable[[BaseException], tuple[Verdict, str]]
     is_undecodable: Callable[[BaseException], bool]
     decode_leniently: Callable[[Any], None]

@@ -177,9 +177,8 @@ class DjangoStore:
             return audit.list_removals(cursor, session_id, before=before, limit=limit)
 
     def find_removals(self, session_id: str, name: str) -> Sequence[Removal]:
-        dialect = dialect_for(connections[self._reader_alias].vendor)
         with reading(self._reader_alias) as cursor:
-            return audit.find_removals(cursor, dialect, session_id, name)
+            return audit.find_removals(cursor, session_id, name)
 
     def find_traces(self, session_id: str, purge: PurgeText) -> Mapping[str, int]:
         dialect = dialect_for(connections[self._reader_alias].vendor)

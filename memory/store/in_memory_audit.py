@@ -27,29 +27,50 @@ from memory.engine.limits import REMOVALS_FOUND
 from memory.engine.mutations import PurgeText
 from memory.engine.ports import DeadLetter, Removal
 from memory.engine.times import Micros
-from memory.engine.traces import BLANK, blanked, blanked_entry, holds, needles_of
+from memory.engine.traces import (
+    BLANK,
+    Needles,
+    blanked,
+    blanked_entry,
+    holds,
+    is_same,
+    needles_of,
+    removed_content,
+)
 from memory.engine.types import AuditEntry, AuditKind, ChainLink, NodeId
-from memory.store.audit import is_meant
 from memory.store.audit_trail import ranges_of
 from memory.store.in_memory_rows import Kept, Rows
 
-_REMOVALS = frozenset({AuditKind.RETRACT, AuditKind.COLLECT})
+_KEPT_TEXT = frozenset({AuditKind.RETRACT, AuditKind.COLLECT})
 
 
 def list_removals(rows: Rows, *, before: NodeId | None, limit: int) -> list[Removal]:
-    found = (removal for removal in _newest_first(rows) if not before or removal.entry.id < before)
-    return [removal for removal, _ in zip(found, range(limit), strict=False)]
+    found = [entry for entry in _newest_first(rows) if not before or entry.id < before]
+    return [
+        Removal(entry._replace(removed=None), is_back=entry.node_id in rows.concepts)
+        for entry in found[:limit]
+    ]
 
 
 def find_removals(rows: Rows, name: str) -> list[Removal]:
-    found = [removal for removal in _newest_first(rows) if is_meant(removal.entry, name)]
+    wanted, needles = name.strip().lower(), needles_of(name, is_cut=False)
+    found = [
+        Removal(entry, is_back=entry.node_id in rows.concepts)
+        for entry in _newest_first(rows)
+        if entry.kind in _KEPT_TEXT
+        and (
+            wanted in (entry.id, entry.node_id)
+            or ((content := removed_content(entry)) is not None and is_same(content, needles))
+        )
+    ]
     return found[:REMOVALS_FOUND]
 
 
-def _newest_first(rows: Rows) -> Iterator[Removal]:
+def _newest_first(rows: Rows) -> Iterator[AuditEntry]:
     for entry in sorted(rows.entries.values(), key=lambda entry: entry.id, reverse=True):
-        if entry.kind in _REMOVALS:
-            yield Removal(entry, is_back=entry.node_id in rows.concepts)
+        is_purge = entry.kind is AuditKind.PURGE and entry.from_status is not None
+        if entry.kind in _KEPT_TEXT or is_purge:
+            yield entry
 
 
 def purge(rows: Rows, letters: list[DeadLetter], mutation: PurgeText) -> Mapping[str, int]:
@@ -78,7 +99,7 @@ def purge(rows: Rows, letters: list[DeadLetter], mutation: PurgeText) -> Mapping
             rows.aside[at] = replace(item, why=why, record=None)
             counts["set_aside"] += 1
     for audit_id, entry in rows.entries.items():
-        after = blanked_entry(entry, mutation.content, mutation.concept_ids)
+        after = blanked_entry(entry, needles, mutation.concept_ids)
         if after != entry:
             rows.entries[audit_id] = after
             counts["audit_event"] += 1
@@ -89,11 +110,11 @@ def purge(rows: Rows, letters: list[DeadLetter], mutation: PurgeText) -> Mapping
     return +counts
 
 
-def _is_trace(item: Kept, mutation: PurgeText, needles: tuple[str, ...]) -> bool:
+def _is_trace(item: Kept, mutation: PurgeText, needles: Needles) -> bool:
     if item.record is None:
         return False
     texts = [str(item.why.row_id), item.why.sentence, *map(str, item.record)]
-    return holds("\n".join(texts), needles) or any(
+    return any(holds(text, needles) for text in texts) or any(
         concept_id in texts or concept_id in item.why.sentence
         for concept_id in mutation.concept_ids
     )

@@ -93,7 +93,7 @@ def read_session(reading: Reading) -> LoadedSession | None:
         _read_receipt_digests(reading),
         tuple(reading.faults),
         _read_contract_keys(reading),
-        cycle_state=_json(reading, "cycle_state", "The state of the cycles", cycles),
+        cycle_state=cycle_state,
         chain=read_chain(reading.cursor, reading.session_id),
     )
 

@@ -1,8 +1,9 @@
 """Blanking a text in the rows that are no part of the graph: what `PurgeText` means in SQL.
 
-The database is asked which rows hold a needle, they are read and blanked by the rules of
-`memory.engine.traces`, and written back where that changed something. So a purge that is replayed
-finds nothing more, and counting the traces is the same work without the writing.
+No database compares spellings as we do, so the rows of the session are read slice by slice and
+judged by the rules of `memory.engine.traces`; those that a purge changes are written back. So a
+purge that is replayed finds nothing more, and counting the traces is the same work without the
+writing. Linear in what the session's receipts, letters, rows set aside and audit rows hold.
 
 Knows no concepts, prompts, synonyms or goals: these are purged by mutations of the graph.
 """
@@ -11,15 +12,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from django.db.backends.utils import CursorWrapper
 
 from memory.engine.mutations import PurgeText
-from memory.engine.traces import BLANK, blanked, blanked_entry, holds, needles_of
+from memory.engine.traces import (
+    BLANK,
+    Needles,
+    blanked,
+    blanked_entry,
+    holds,
+    may_hold,
+    needles_of,
+)
 from memory.store import audit, codecs
 from memory.store.dialects import Dialect
+
+ROWS_PER_SLICE: Final = 200
 
 Parameters: TypeAlias = list[Any]
 
@@ -31,25 +42,32 @@ class _Search(NamedTuple):
     dialect: Dialect
     session_id: str
     purge: PurgeText
-    needles: tuple[str, ...]
+    needles: Needles
 
-    def rows(self, columns: str, table: str, tests: Sequence[tuple[str, str]]) -> list[Any]:
-        """Rows of the session of which a test holds; a test is a format and its parameter."""
-        condition = " OR ".join(test for test, _ in tests)
+    def rows(self, table: str, names: tuple[str, ...], texts: tuple[str, ...]) -> Iterator[Any]:
+        """The columns of the session's rows; of `texts`, text from any hand, None for null."""
+        # What a foreign hand made undecodable must not keep a text from being erased.
+        columns = ", ".join((*names, *map(self.dialect.as_bytes.format, texts)))
         self.cursor.execute(
-            f"SELECT {columns} FROM {table} WHERE session_id = %s AND ({condition})",
-            [self.session_id, *(parameter for _, parameter in tests)],
+            f"SELECT {columns} FROM {table} WHERE session_id = %s", [self.session_id]
         )
-        rows: list[Any] = self.cursor.fetchall()
-        return rows
+        while rows := self.cursor.fetchmany(ROWS_PER_SLICE):
+            for row in rows:
+                yield (*row[: len(names)], *map(_decoded, row[len(names) :]))
 
-    def in_text(self, column: str) -> list[tuple[str, str]]:
-        return [(self.dialect.contains.format(column), needle) for needle in self.needles]
+    def in_json(self, text: str | None) -> bool:
+        """Whether a string within JSON text is a trace; what is no JSON is searched as it is."""
+        if text is None or not may_hold(text, self.needles):
+            return False
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return holds(text, self.needles)
+        return bool(blanked(value, self.needles) != value)
 
-    def in_json(self, column: str) -> list[tuple[str, str]]:
-        """As `in_text`; JSON writes some characters otherwise."""
-        escaped = [codecs.json_text(needle)[1:-1] for needle in self.needles]
-        return [(self.dialect.contains.format(column), needle) for needle in escaped]
+    def names_concept(self, text: str | None) -> bool:
+        """Whether a text names one of the concepts that bore the text."""
+        return text is not None and any(name in text for name in self.purge.concept_ids)
 
 
 def purge(cursor: CursorWrapper, dialect: Dialect, session_id: str, mutation: PurgeText) -> None:
@@ -84,65 +102,85 @@ def _search(
 
 
 def _receipts(search: _Search) -> Iterator[tuple[str, Parameters]]:
-    for agent_id, key, reply in search.rows(
-        "agent_id, key, reply", "lambo_receipt", search.in_json("reply")
-    ):
-        blank = codecs.json_text(blanked(_parsed(reply), search.needles))
-        if blank != reply:
+    for agent_id, key, reply in search.rows("lambo_receipt", ("agent_id", "key"), ("reply",)):
+        if search.in_json(reply):
             yield (
                 "UPDATE lambo_receipt SET reply = %s"
                 " WHERE session_id = %s AND agent_id = %s AND key = %s",
-                [blank, search.session_id, agent_id, key],
+                [
+                    codecs.json_text(blanked(_parsed(reply), search.needles)),
+                    *(search.session_id, agent_id, key),
+                ],
             )
 
 
 def _dead_letters(search: _Search) -> Iterator[tuple[str, Parameters]]:
     """Without its arguments a call cannot be submitted again; that is what blanking it means."""
-    tests = search.in_json("arguments") + search.in_text("error")
-    for row_id, error in search.rows("id, error", "lambo_dead_letter", tests):
-        blank = BLANK if holds(error, search.needles) else error
-        yield (
-            "UPDATE lambo_dead_letter SET arguments = NULL, error = %s WHERE id = %s",
-            [blank, row_id],
-        )
+    for row_id, arguments, error in search.rows(
+        "lambo_dead_letter", ("id",), ("arguments", "error")
+    ):
+        is_told = holds(error, search.needles)
+        if is_told or search.in_json(arguments):
+            yield (
+                "UPDATE lambo_dead_letter SET arguments = NULL, error = %s WHERE id = %s",
+                [BLANK if is_told else error, row_id],
+            )
 
 
 def _set_aside(search: _Search) -> Iterator[tuple[str, Parameters]]:
     """The reason cuts and escapes what it quotes: a row that may be of the concept goes whole."""
-    ids = search.purge.concept_ids
-    tests = [
-        *search.in_json("row_json"),
-        *search.in_text("row_id"),
-        *search.in_text("reason"),
-        *(("row_id = %s", concept_id) for concept_id in ids),
-        *((search.dialect.contains.format("reason"), concept_id) for concept_id in ids),
-    ]
-    for row_id, name, row_json in search.rows("id, row_id, row_json", "lambo_set_aside", tests):
+    for row_id, name, row_json, reason in search.rows(
+        "lambo_set_aside", ("id",), ("row_id", "row_json", "reason")
+    ):
         if row_json == "{}":
             continue
-        blank = BLANK if holds(name, search.needles) else name
-        yield (
-            "UPDATE lambo_set_aside SET row_id = %s, row_json = '{}', reason = %s WHERE id = %s",
-            [blank, BLANK, row_id],
-        )
+        is_named = holds(name, search.needles)
+        if (
+            is_named
+            or name in search.purge.concept_ids
+            or search.in_json(row_json)
+            or holds(reason, search.needles)
+            or search.names_concept(reason)
+        ):
+            yield (
+                "UPDATE lambo_set_aside SET row_id = %s, row_json = '{}', reason = %s"
+                " WHERE id = %s",
+                [BLANK if is_named else name, BLANK, row_id],
+            )
 
 
 def _audit_rows(search: _Search) -> Iterator[tuple[str, Parameters]]:
-    ids = search.purge.concept_ids
-    tests = [
-        *(("node_id = %s", concept_id) for concept_id in ids),
-        *search.in_json("texts"),
-        *search.in_json("removed"),
-        *search.in_text("reason"),
+    found = [
+        audit_id
+        for audit_id, node_id, *texts in search.rows(
+            "lambo_audit_event", ("id", "node_id"), ("reason", "texts", "removed")
+        )
+        if node_id in search.purge.concept_ids
+        or any(text is not None and may_hold(text, search.needles) for text in texts)
     ]
-    for row in search.rows(codecs.ENTRIES.column_list, "lambo_audit_event", tests):
+    for audit_id in found:
+        search.cursor.execute(
+            f"SELECT {codecs.ENTRIES.column_list} FROM lambo_audit_event WHERE id = %s", [audit_id]
+        )
+        (row,) = search.cursor.fetchall()
         for entry in audit.readable([row]):
-            after = blanked_entry(entry, search.purge.content, ids)
-            if (after.reason, after.texts, after.removed) != (row[7], *entry[9:]):
+            after = blanked_entry(entry, search.needles, search.purge.concept_ids)
+            # What cannot be read goes with the rest of its row.
+            is_broken = any(
+                stored is not None and value is None
+                for stored, value in zip(row[9:], entry[9:], strict=True)
+            )
+            if after != entry or (
+                is_broken and any(holds(text, search.needles) for text in row[9:])
+            ):
                 yield (
                     "UPDATE lambo_audit_event SET reason = %s, texts = %s, removed = %s"
                     " WHERE id = %s",
-                    [after.reason, *map(codecs.json_or_null, (after.texts, after.removed)), row[0]],
+                    [
+                        after.reason,
+                        *map(codecs.json_or_null, (after.texts, after.removed)),
+                        audit_id,
+                    ],
                 )
 
 
@@ -152,6 +190,10 @@ _STEPS: Final[Mapping[str, Callable[[_Search], Iterator[tuple[str, Parameters]]]
     "set_aside": _set_aside,
     "audit_event": _audit_rows,
 }
+
+
+def _decoded(data: Any) -> str | None:
+    return None if data is None else bytes(data).decode(errors="replace")
 
 
 def _parsed(text: str) -> Any:

@@ -105,7 +105,6 @@ SQLITE: Final = Dialect(
     is_real="typeof({}) = 'real'",
     is_flag="{} IN (0, 1)",
     as_bytes="CAST({} AS BLOB)",
-    contains="instr({}, %s) > 0",
     judge=judge,
     is_undecodable=is_undecodable,
     decode_leniently=decode_leniently,

@@ -46,12 +46,15 @@ def build_hit(
     legs: tuple[Leg, ...],
     blast_radius: Callable[[int], int],
     hot_entries: Sequence[HotEntry] = (),
+    belief_lines: Sequence[Annotation] = (),
     reserved_at: Micros | None = None,
+    companion_of: int | None = None,
+    possibly_superseded_by: int | None = None,
 ) -> Hit:
-    """The hit of a live row with its warnings: load-bearing, hot list, reservation.
+    """The hit of a live row with its warnings: load-bearing, hot list, belief, reservation.
 
     `blast_radius` measures a row and is asked for Canonical ones only. A reservation is mentioned
-    when it is live at `reserved_at`; with None it is not looked up.
+    when it is live at `reserved_at`; with None it is not looked up. The last two are rows.
     """
     concept = graph.concept_at(row)
     radius = blast_radius(row) if concept.status is Status.CANONICAL else None
@@ -62,6 +65,7 @@ def build_hit(
         is_conflict = entry.condition == HotCondition.CONFLICT
         kind = AnnotationKind.CONFLICT if is_conflict else AnnotationKind.HOT
         annotations.append(Annotation(kind, one_line(entry.line)))
+    annotations += belief_lines
     if reserved_at is not None:
         reservation = graph.reservation(concept.id)
         if reservation is not None and reserved_at < reservation.expires_at:
@@ -77,6 +81,10 @@ def build_hit(
         author=concept.origin_agent,
         legs=legs,
         annotations=tuple(annotations),
+        companion_of=None if companion_of is None else graph.id_at(companion_of),
+        possibly_superseded_by=(
+            None if possibly_superseded_by is None else graph.id_at(possibly_superseded_by)
+        ),
     )
 
 

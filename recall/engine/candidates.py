@@ -8,8 +8,12 @@ Invariant: a leg is ordered by score descending, then id, whatever order rows ha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings, nearest_to_query
@@ -17,6 +21,8 @@ from memory.engine.text import index_tokens
 from recall.engine.question import question_terms
 
 ScoredRow: TypeAlias = tuple[int, float]
+Accepted: TypeAlias = npt.NDArray[np.bool_]
+"""Whether each concept row may be shown, by row."""
 
 CANDIDATES_PER_SLOT: Final = 4
 """How many times further than the answer is long a leg looks."""
@@ -33,6 +39,7 @@ class Leg(StrEnum):
     RECENT = "recent"
     CONTEXT = "context"  # was written just before or after something that answers
     TRAVERSAL = "traversal"  # an edge leads to it from another member
+    COMPANION = "companion"  # contradicts a hit
     SIBLING = "sibling"  # a part of the same chunk is a member
 
 
@@ -44,17 +51,32 @@ class Candidate(NamedTuple):
     legs: tuple[Leg, ...]
 
 
-def keyword_leg(graph: Graph, query: str, *, limit: int, by_question: bool) -> list[ScoredRow]:
+def keyword_leg(
+    graph: Graph,
+    query: str,
+    *,
+    limit: int,
+    by_question: bool,
+    accepted: Accepted | None = None,
+) -> list[ScoredRow]:
     """Concepts of any type that share a stem with the query, by raw BM25, best first.
 
     `by_question` leaves out the words that only ask and finds words inside longer tokens; without
     it every token of the query is looked for as it stands.
     """
     tokens = question_terms(query) if by_question else index_tokens(query)
-    return graph.index.search(tokens, limit, tie_key=graph.id_at, with_parts=by_question)
+
+    def search(of: Accepted | None) -> list[ScoredRow]:
+        return graph.index.search(
+            tokens, limit, tie_key=graph.id_at, with_parts=by_question, accepted=of
+        )
+
+    return _also_accepted(search, accepted)
 
 
-def literal_leg(graph: Graph, query: str, *, limit: int, score: float) -> list[ScoredRow]:
+def literal_leg(
+    graph: Graph, query: str, *, limit: int, score: float, accepted: Accepted | None = None
+) -> list[ScoredRow]:
     """Concepts that hold the query as it stands, ASCII case aside; for queries without a word.
 
     A question of stop words or marks alone ("AND", "_") has no stem to look up; looking at every
@@ -66,17 +88,33 @@ def literal_leg(graph: Graph, query: str, *, limit: int, score: float) -> list[S
     contents = graph.concepts.contents
     found = [row for row in graph.concept_rows() if wanted in contents[row].lower()]
     found.sort(key=graph.id_at)
-    return [(row, score) for row in found[:limit]]
+
+    def search(of: Accepted | None) -> list[ScoredRow]:
+        kept = found if of is None else [row for row in found if of[row]]
+        return [(row, score) for row in kept[:limit]]
+
+    return _also_accepted(search, accepted)
 
 
 def vector_leg(
-    graph: Graph, query: str, *, limit: int, meanings: Meanings | None
+    graph: Graph,
+    query: str,
+    *,
+    limit: int,
+    meanings: Meanings | None,
+    accepted: Accepted | None = None,
 ) -> list[ScoredRow]:
     """The concepts nearest to the query by meaning, by cosine, best first.
 
     Empty where nothing could be embedded: `meanings` is what was looked up of the query.
     """
-    return [] if meanings is None else nearest_to_query(graph, meanings, query, limit=limit)
+    if meanings is None:
+        return []
+
+    def search(of: Accepted | None) -> list[ScoredRow]:
+        return nearest_to_query(graph, meanings, query, limit=limit, accepted=of)
+
+    return _also_accepted(search, accepted)
 
 
 def recent_leg(graph: Graph, *, interactions: int, score: float) -> list[ScoredRow]:
@@ -86,3 +124,18 @@ def recent_leg(graph: Graph, *, interactions: int, score: float) -> list[ScoredR
         for interaction in graph.newest_interactions(interactions)
         for row in graph.rows_originating(interaction.id)
     ]
+
+
+def _also_accepted(
+    search: Callable[[Accepted | None], list[ScoredRow]], accepted: Accepted | None
+) -> list[ScoredRow]:
+    """A leg as it is, and behind it what a look at accepted concepts alone adds.
+
+    What a leg finds first keeps its place whatever a filter says, so that a filter leaves scores
+    alone; and what it accepts is found however much stands before it.
+    """
+    found = search(None)
+    if accepted is None:
+        return found
+    known = {row for row, _ in found}
+    return found + [scored for scored in search(accepted) if scored[0] not in known]

@@ -7,38 +7,36 @@ for byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-import numpy as np
-
-from memory.engine.config import FusionKind
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
-from memory.engine.limits import EXPANSION_NODES
 from memory.engine.requests import RecallRequest
 from memory.engine.times import Micros
 from recall.engine.assembly import assemble, build_hit, empty_context_warnings, warning_lines
-from recall.engine.candidates import (
-    CANDIDATES_PER_SLOT,
-    LEG_DEPTH,
-    Candidate,
-    Leg,
-    keyword_leg,
-    literal_leg,
-    recent_leg,
-    vector_leg,
-)
+from recall.engine.beliefs import NO_BELIEFS, Beliefs, Doubts
+from recall.engine.candidates import Leg
 from recall.engine.dependents import (
     DependencyAnswer,
     answer_dependency_question,
     traversal_notice,
 )
-from recall.engine.expansion import Rows, expand, find_siblings
-from recall.engine.fusion import fuse, unfound_relevance
+from recall.engine.expansion import Rows
 from recall.engine.hot_list import NO_HOT_LIST, HotEntry, HotList
+from recall.engine.members import find_accepted, gather
 from recall.engine.ranking import Scores, blend, select
 from recall.engine.results import Annotation, AnnotationKind, RecallResult
 from recall.engine.settings import DEFAULT_SETTINGS, RecallSettings
+
+
+class _Shown(NamedTuple):
+    """A row that is shown, and why."""
+
+    row: int
+    score: float
+    legs: tuple[Leg, ...]
+    companion_of: int | None = None
 
 
 def recall(
@@ -51,6 +49,7 @@ def recall(
     settings: RecallSettings = DEFAULT_SETTINGS,
     blast_radius: Callable[[int], int] | None = None,
     meanings: Meanings | None = None,
+    beliefs: Beliefs = NO_BELIEFS,
 ) -> RecallResult:
     """Answer a question from one session's graph.
 
@@ -58,37 +57,44 @@ def recall(
 
     `scores` is the daemon's score by concept row, `(n,) float64`, or None while there is none.
     `hot` is a view of the hot list at `now`. `blast_radius` measures a row; by default the graph
-    does.
+    does. `beliefs` tells which contradictions stand at `now`.
     """
     radius = graph.blast_radius if blast_radius is None else blast_radius
     dependency = answer_dependency_question(graph, request.query)
     if dependency is not None:
         return _answer_by_traversal(graph, request, dependency, radius=radius, settings=settings)
 
-    candidates = _find_candidates(graph, request, settings=settings, meanings=meanings)
-    found = [candidate.row for candidate in candidates]
-    reached = expand(graph, found, depth=request.traversal_depth)
-    members = np.concatenate([np.asarray(found, dtype=np.int64), reached])
-    siblings = find_siblings(graph, members, limit=EXPANSION_NODES - reached.size)
-
-    rows = np.concatenate([members, siblings])
-    relevance = np.full(rows.size, unfound_relevance(settings.fusion))
-    relevance[: len(found)] = [candidate.score for candidate in candidates]
-    blended = blend(rows, relevance, daemon_scores=scores, settings=settings)
+    members = gather(graph, request, settings=settings, meanings=meanings)
+    rows = members.rows
+    blended = blend(rows, members.relevance, daemon_scores=scores, settings=settings)
     entries_by_row = _live_entries(graph, hot, rows)
-    shown = select(graph, rows, blended, top_k=request.top_k, forced=entries_by_row.keys())
+    doubts = Doubts(graph, beliefs, settings=settings)
+    forced = entries_by_row.keys() | doubts.find_forced(rows)
+    shown = [
+        _Shown(int(rows[position]), float(blended[position]), members.legs_at(position))
+        for position in select(graph, rows, blended, top_k=request.top_k, forced=forced)
+    ]
+    companions = doubts.find_companions([one.row for one in shown], accepted=members.accepted)
+    if companions:
+        score_by_row = dict(zip(rows.tolist(), blended.tolist(), strict=True))
+        shown = _beside(shown, companions, score_by_row)
+    rows_shown = frozenset(one.row for one in shown)
 
     hits = [
         build_hit(
             graph,
-            row := int(rows[position]),
-            score=float(blended[position]),
-            legs=_provenance(candidates, position, is_sibling=position >= members.size),
+            one.row,
+            score=one.score,
+            legs=one.legs,
             blast_radius=radius,
-            hot_entries=entries_by_row.get(row, ()),
+            hot_entries=entries_by_row.get(one.row, ()),
+            belief_lines=doubts.lines_of(one.row, replacement=replacement),
             reserved_at=now,
+            companion_of=one.companion_of,
+            possibly_superseded_by=replacement,
         )
-        for position in shown
+        for one in shown
+        for replacement in [doubts.find_replacement(one.row, rows_shown)]
     ]
     assembled = assemble(hits, max_tokens=request.max_tokens, show_authors=settings.show_authors)
     return RecallResult(
@@ -99,43 +105,18 @@ def recall(
     )
 
 
-def _find_candidates(
-    graph: Graph, request: RecallRequest, *, settings: RecallSettings, meanings: Meanings | None
-) -> list[Candidate]:
-    """What answers by itself: every leg, fused, best first."""
-    query, top_k = request.query, request.top_k
-    by_rank = settings.fusion.kind is FusionKind.RRF
-    depth = CANDIDATES_PER_SLOT * top_k
-    keyword_depth, vector_depth = (max(LEG_DEPTH, depth), LEG_DEPTH) if by_rank else (depth, top_k)
-    keyword = keyword_leg(graph, query, limit=keyword_depth, by_question=by_rank)
-    literal = literal_leg(graph, query, limit=depth, score=settings.literal_score)
-    vector = vector_leg(graph, query, limit=vector_depth, meanings=meanings)
-    recent = recent_leg(
-        graph,
-        interactions=settings.recent_interactions,
-        score=_recent_score(settings, meanings),
-    )
-    legs = [
-        (Leg.KEYWORD, keyword),
-        (Leg.VECTOR, vector),
-        (Leg.LITERAL, literal),
-        (Leg.RECENT, recent),
-    ]
-    return fuse(graph, legs, fusion=settings.fusion, limit=depth)
-
-
-def _recent_score(settings: RecallSettings, meanings: Meanings | None) -> float:
-    """What being new is worth, on the scale of the cosines it is merged with."""
-    return settings.recent_score if meanings is None else meanings.recent_score
-
-
-def _provenance(
-    candidates: Sequence[Candidate], position: int, *, is_sibling: bool
-) -> tuple[Leg, ...]:
-    """How the member at a position was found: candidates come first, then the reached, then kin."""
-    if position < len(candidates):
-        return candidates[position].legs
-    return (Leg.SIBLING if is_sibling else Leg.TRAVERSAL,)
+def _beside(
+    shown: Sequence[_Shown], companions: Mapping[int, int], score_by_row: Mapping[int, float]
+) -> list[_Shown]:
+    """The same with each companion right behind the hit it contradicts; no member scores 0."""
+    found = []
+    for one in shown:
+        found.append(one)
+        companion = companions.get(one.row)
+        if companion is not None:
+            score = score_by_row.get(companion, 0.0)
+            found.append(_Shown(companion, score, (Leg.COMPANION,), one.row))
+    return found
 
 
 def _answer_by_traversal(
@@ -148,6 +129,10 @@ def _answer_by_traversal(
 ) -> RecallResult:
     """The dependents themselves, by the strength of their tie; only load-bearing lines."""
     rows, weights = answer.rows, answer.weights
+    accepted = find_accepted(graph, request)
+    if accepted is not None:
+        is_kept = accepted[rows]
+        rows, weights = rows[is_kept], weights[is_kept]
     hits = [
         build_hit(
             graph,

@@ -12,8 +12,12 @@ from typing import Final
 
 from memory.engine.graph import Graph
 from memory.engine.showing import in_passing, one_line
-from memory.engine.times import format_rfc3339_seconds
+from memory.engine.times import Micros, format_rfc3339_seconds
 from memory.engine.types import ConceptType, Reservation, Status
+
+QUOTED_CHARACTERS: Final = 80
+"""Of another concept's content in a line under a hit."""
+SHORT_ID_CHARACTERS: Final = 8
 
 _AGENT_PREFIX: Final = "agent-"
 
@@ -51,6 +55,44 @@ def stale_line(seconds: int) -> str:
 def reservation_line(reservation: Reservation) -> str:
     until = format_rfc3339_seconds(reservation.expires_at)
     return f"Reserved by {one_line(reservation.agent_id)} until {until}"
+
+
+def contradicted_line(graph: Graph, by: int) -> str:
+    return f"⚠ Contradicted by {_named(graph, by)}"
+
+
+def contradicts_line(graph: Graph, target: int) -> str:
+    return f"⚠ Contradicts {_named(graph, target)}"
+
+
+def more_contradicts_line(count: int) -> str:
+    return f"⚠ Contradicts {count} more"
+
+
+def rests_on_contradicted_line(graph: Graph, cited: int) -> str:
+    return f"⚠ Rests on {_named(graph, cited)}, which is contradicted"
+
+
+def more_contradicted_line(count: int) -> str:
+    return f"⚠ Rests on {count} more that are contradicted"
+
+
+def possibly_superseded_line(graph: Graph, newer: int) -> str:
+    """A guess of the server's, and no act of anybody's."""
+    return f"⚠ Possibly superseded by {_named(graph, newer)}, not declared"
+
+
+def superseded_line(since: Micros) -> str:
+    return f"⤓ Superseded at {format_rfc3339_seconds(since)}"
+
+
+def _named(graph: Graph, row: int) -> str:
+    """Another concept in a line: the start of its content, and of its id."""
+    # Cut before and after: a mark is longer than the line break it stands for.
+    content = one_line(graph.content_at(row)[: QUOTED_CHARACTERS + 1])
+    if len(content) > QUOTED_CHARACTERS:
+        content = content[: QUOTED_CHARACTERS - 1] + "…"
+    return f'"{content}" (id {graph.id_at(row)[:SHORT_ID_CHARACTERS]})'
 
 
 # -- labels ----------------------------------------------------------------------------------------

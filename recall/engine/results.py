@@ -22,6 +22,11 @@ class AnnotationKind(StrEnum):
     CONFLICT = "conflict"
     HOT = "hot"  # high risk, drift, stale
     RESERVATION = "reservation"
+    CONTRADICTION = "contradiction"  # another concept contradicts this one
+    CONTRADICTS = "contradicts"  # this one contradicts another
+    RESTS_ON_CONTRADICTED = "rests_on_contradicted"
+    POSSIBLY_SUPERSEDED = "possibly_superseded"  # by another hit, as far as texts tell
+    SUPERSEDED = "superseded"
     TRAVERSAL = "traversal"  # of the whole answer
     VECTOR_DEGRADED = "vector_degraded"  # of the whole answer
 
@@ -43,7 +48,8 @@ class Hit:
 
     `blast_radius` is the live number of concepts that rest on it, given on Canonical hits only.
     `legs` tell how it was found. `included_in_context` is False when the token budget left its
-    block out.
+    block out. `companion_of` names the contradicted hit that it was brought in beside;
+    `possibly_superseded_by` the hit that seems to say the same with another value.
     """
 
     node_id: NodeId
@@ -56,6 +62,8 @@ class Hit:
     legs: tuple[Leg, ...] = ()
     annotations: tuple[Annotation, ...] = ()
     included_in_context: bool = True
+    companion_of: NodeId | None = None
+    possibly_superseded_by: NodeId | None = None
 
     @property
     def is_canonical(self) -> bool:
@@ -63,7 +71,7 @@ class Hit:
 
     def as_wire(self) -> dict[str, Any]:
         """The hit in the reply of the recall tool; one that is not in the context is cut."""
-        return {
+        wire: dict[str, Any] = {
             "node_id": self.node_id,
             "content": self.content if self.included_in_context else cut(self.content),
             "concept_type": str(self.concept_type),
@@ -73,6 +81,15 @@ class Hit:
             "included_in_context": self.included_in_context,
             "annotations": [annotation.as_wire() for annotation in self.annotations],
         }
+        return wire | self._relations()
+
+    def _relations(self) -> dict[str, NodeId]:
+        """What it is to other hits; empty for almost all."""
+        found = {
+            "companion_of": self.companion_of,
+            "possibly_superseded_by": self.possibly_superseded_by,
+        }
+        return {name: node_id for name, node_id in found.items() if node_id is not None}
 
     def as_detailed(self) -> dict[str, Any]:
         """The hit in the detailed form: a status of None and an absent radius are left out."""
@@ -87,7 +104,7 @@ class Hit:
             detailed["status"] = str(self.status)
         if self.blast_radius is not None:
             detailed["blast_radius"] = self.blast_radius
-        return detailed
+        return detailed | self._relations()
 
 
 @dataclass(frozen=True, slots=True)

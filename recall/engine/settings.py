@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memory.engine.config import FusionKind
+from memory.engine.config import FusionKind, SuspectedLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,9 @@ class RecallSettings:
     `w_daemon` and `w_query` weigh the structural score and the relevance to the question; a weight
     that is negative or no finite number counts as 0. `recent_score` is the relevance of a concept
     of the `recent_interactions` newest interactions, on the scale of a cosine; `literal_score` that
-    of one that holds a query without words as it stands. `show_authors` adds
-    to each label who wrote the concept.
+    of one that holds a query without words as it stands. `suspected_supersession_line` says when a
+    guess that one hit replaces another is told. `show_authors` adds to each label who wrote the
+    concept.
     """
 
     w_daemon: float = 0.5
@@ -45,6 +46,7 @@ class RecallSettings:
     recent_interactions: int = 3
     literal_score: float = 1.0
     fusion: FusionSettings = field(default_factory=FusionSettings)
+    suspected_supersession_line: SuspectedLine = SuspectedLine.VALIDATED
     show_authors: bool = False
 
 

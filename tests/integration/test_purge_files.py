@@ -239,7 +239,7 @@ async def test_delete_all_removes_one_of_three_sessions_exactly(database: Engine
         assert json.loads(row["detail"])["counts"]["concept"] == 250
 
 
-def test_a_removed_state_that_a_foreign_hand_broke_is_shown_as_gone(
+def test_a_removal_whose_texts_a_foreign_hand_broke_is_shown_as_gone(
     database: EngineDatabase,
 ) -> None:
     store = database.store()
@@ -249,14 +249,16 @@ def test_a_removed_state_that_a_foreign_hand_broke_is_shown_as_gone(
     for removed in states:
         entry = AuditEntry(
             *(log.ids.next_ordered_id(0), AuditKind.RETRACT, concept.id, None, None, 1, "human"),
+            texts=None if removed is None else {"content": "a"},
             removed=removed,
         )
         log.commit([DeleteConcept(concept.id), PutAudit(entry)])
-    database.execute("UPDATE lambo_audit_event SET removed = 'no JSON' WHERE removed IS NOT NULL")
+    database.execute("UPDATE lambo_audit_event SET texts = 'no JSON' WHERE texts IS NOT NULL")
 
     found = store.list_removals("s", before=None, limit=9)
 
-    assert [item.entry.removed for item in found] == [None, None]
+    assert [item.entry.texts for item in found] == [None, None]
+    assert store.find_removals("s", "a") == []
 
 
 def test_a_broken_standing_row_is_set_aside_and_the_session_opens(

@@ -11,7 +11,7 @@ from memory.engine.mutations import PutAudit
 from memory.engine.requests import RestoreRequest
 from memory.engine.restore import plan_restore
 from memory.engine.snapshot import take_snapshot
-from memory.engine.traces import places
+from memory.engine.traces import needles_of, places
 from memory.engine.types import AuditEntry, Snapshot
 
 NAMES = ["alpha", "beta", "gamma", "delta", "epsilon"]
@@ -108,15 +108,14 @@ def test_the_removed_state_reads_back_as_the_very_records(
 
 
 @given(
-    st.lists(st.text("ab\n", max_size=3), max_size=8),
+    st.lists(st.text("aB \n", max_size=4), max_size=8),
     st.integers(0, 600),
-    st.lists(st.text("ab\n", min_size=1, max_size=2), min_size=1, max_size=3),
+    st.text("ab", min_size=1, max_size=3),
 )
 def test_texts_searched_in_stretches_are_those_found_one_by_one(
-    texts: list[str], gap: int, needles: list[str]
+    texts: list[str], gap: int, content: str
 ) -> None:
     spread = [*texts, *["c"] * gap, *texts]
-    plain = [
-        at for at, text in enumerate(spread) if any(text.find(needle) >= 0 for needle in needles)
-    ]
-    assert places(spread, tuple(needles)) == plain
+    # The only other spelling with the same key is the plural-less one of the same letters.
+    plain = [at for at, text in enumerate(spread) if content in " ".join(text.lower().split())]
+    assert places(spread, needles_of(content)) == plain

@@ -43,6 +43,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "reserve": {"concept": TOKEN},
     "release": {"concept": TOKEN},
     "saints": {},
+    "concepts": {},
     "stats": {},
     "demote": {"chunk": "One thing. Another thing.", "chunk_group_id": "chunk-1"},
     "retract": {"concept": TOKEN, "dry_run": True},

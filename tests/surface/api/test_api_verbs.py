@@ -178,7 +178,7 @@ async def test_key_of_any_letters_can_be_asked_for(api: Api, key: str) -> None:
 # -- sessions ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["recall", "inspect", "saints", "stats"])
+@pytest.mark.parametrize("name", ["recall", "inspect", "saints", "concepts", "stats"])
 async def test_reading_an_unknown_session_creates_nothing(api: Api, name: str) -> None:
     response = await api.verb(name, session="nobody")
     assert response.status_code == (404 if name == "inspect" else 200)
@@ -226,6 +226,72 @@ async def test_pages_of_the_session_list_meet_every_session_once(api: Api) -> No
         seen += [row["session"] for row in page["sessions"]]
         after = page["next"]
     assert seen == names
+
+
+async def test_pages_of_concepts_meet_each_that_the_filter_accepts_once(api: Api) -> None:
+    for agent in ("ann", "bob", "cyd"):
+        concepts = [
+            {"content": f"{kind} {number} by {agent}", "concept_type": kind}
+            for number in range(3)
+            for kind in ("logic", "entity", "resource")
+        ]
+        await api.verb("derive", {"concepts": concepts}, agent=agent)
+    wanted = {"types": ["logic", "entity"], "agents": ["ann", "cyd"]}
+    found: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = (await api.verb("concepts", {**wanted, "after": after, "limit": 5})).json()
+        found += [row["content"] for row in page["concepts"]]
+        assert len(page["concepts"]) <= 5
+        after = page["next"]
+    expected = [
+        f"{kind} {number} by {agent}"
+        for kind in ("logic", "entity")
+        for agent in ("ann", "cyd")
+        for number in range(3)
+    ]
+    assert sorted(found) == sorted(expected)
+    recalled = (
+        await api.verb("recall", {"query": "logic or entity?", "top_k": 100, **wanted})
+    ).json()
+    assert sorted(hit["content"] for hit in recalled["hits"]) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"types": ["Entity"]}, "types[0]"),
+        ({"statuses": ["saint"]}, "statuses[0]"),
+        ({"since": "yesterday"}, "since"),
+        ({"until": "2026-01-01T00:00:00"}, "until"),
+        ({"match": "some"}, "match"),
+        ({"limit": [1, 2]}, "limit"),
+        ({"after": "x"}, "after"),
+    ],
+)
+async def test_filter_that_cannot_be_is_refused_by_name(
+    api: Api, arguments: dict[str, object], field: str
+) -> None:
+    error = error_of(await api.verb("concepts", arguments))
+    assert (error["code"], error["field"]) == ("invalid_argument", field)
+
+
+async def test_what_contradicts_a_hit_comes_beside_it(api: Api) -> None:
+    old = {"content": "the build takes nine minutes", "concept_type": "logic"}
+    others = [{"content": f"the cafe has {n} tables", "concept_type": "logic"} for n in range(3)]
+    await api.verb("derive", {"concepts": [old]}, agent="ann")
+    new = {"content": "we measured four", "concept_type": "logic", "against": [old["content"]]}
+    await api.verb("derive", {"concepts": [new]}, agent="bob")
+    for other in others:
+        await api.verb("derive", {"concepts": [other]}, agent="bob")
+    question = {"query": "build minutes", "top_k": 1, "traversal_depth": 0}
+    hits = (await api.verb("recall", question)).json()["hits"]
+    found = {hit["content"]: {note["kind"] for note in hit["annotations"]} for hit in hits}
+    assert "contradiction" in found[str(old["content"])]
+    assert "contradicts" in found[str(new["content"])]
+    first = next(hit for hit in hits if hit["content"] == old["content"])
+    second = next(hit for hit in hits if hit["content"] == new["content"])
+    assert second["companion_of"] == first["node_id"]
 
 
 async def test_delete_asks_for_the_name_twice(api: Api) -> None:

@@ -46,6 +46,7 @@ def run_every_verb(lambo: CommandLine) -> dict[str, Any]:
     note("synonym", "a", "b")
     note("confirm", "user schema", "--reason", "checked")
     note("saints")
+    note("concepts")
     note("stats")
     note("receipts", "k")
     note("session list")

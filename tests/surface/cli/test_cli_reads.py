@@ -56,6 +56,31 @@ def test_recall_outside_its_limits_is_usage(lambo: CommandLine, flag: str, value
     assert refused.err.endswith("[invalid_argument]\n")
 
 
+def test_concepts_are_listed_page_by_page(filled: CommandLine) -> None:
+    first = filled("concepts", "--limit", "2")
+    lines = first.out.splitlines()
+    assert len(lines) == 3
+    after = lines[-1].removeprefix("more: --after ")
+    rest = filled("concepts", "--after", after)
+    listed = sorted(
+        line.split("  ")[1].split(" [")[0] for line in lines[:2] + rest.out.splitlines()
+    )
+    assert listed == ["email column", "user schema", "write users handler"]
+
+
+def test_a_filter_is_all_conditions_or_any(filled: CommandLine) -> None:
+    def found(*words: str) -> list[str]:
+        rows = filled("concepts", *words, "--json").json["concepts"]
+        return sorted(row["content"] for row in rows)
+
+    both = ("--type", "resource", "--status", "canonical")
+    assert found(*both) == []
+    assert found(*both, "--any") == ["write users handler"]
+    assert found("--type", "resource", "--type", "entity", "--written-by", "nobody") == []
+    recalled = filled("recall", "user schema", "--type", "resource", "--json").json["hits"]
+    assert [hit["content"] for hit in recalled] == ["write users handler"]
+
+
 def test_inspect_shows_standing_and_surroundings(filled: CommandLine) -> None:
     view = filled("inspect", "user schema", "--depth", "1").out
     assert view.startswith("focus: user schema [Entity]\nblast radius: 2\n")

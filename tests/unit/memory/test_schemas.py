@@ -21,6 +21,7 @@ REQUIRED: dict[type[Arguments], dict[str, Any]] = {
     schemas.DeriveArguments: {"concepts": [{"content": "a token", "concept_type": "entity"}]},
     schemas.ActionArguments: {"action": "rotated a token"},
     schemas.RecallArguments: {"query": "a token"},
+    schemas.ConceptsArguments: {},
     schemas.InspectArguments: {"focus": "a token"},
     schemas.ReserveArguments: {"concept": "a token"},
     schemas.ReleaseArguments: {"concept": "a token"},
@@ -279,7 +280,7 @@ def test_null_is_taken_only_where_an_argument_may_be_left_out_as_null(
     model: type[Arguments],
 ) -> None:
     optional = {"agent_id", "event_time", "node_id", "concept", "expires_seconds"}
-    optional |= {"vector", "vector_model", "reason", "confirm"}
+    optional |= {"vector", "vector_model", "reason", "confirm", "since", "until"}
     for name, info in model.model_fields.items():
         payload = {**REQUIRED[model], name: None}
         if name in optional and not info.is_required() and name not in REQUIRED[model]:

@@ -13,6 +13,7 @@ from canon.engine.garbage import (
 )
 from canon.engine.survivors import PendingSurvivors
 from graph_writing import START, Scribe
+from memory.engine.disappearance import read_removed
 from memory.engine.graph import Graph
 from memory.engine.mutations import (
     DeleteConcept,
@@ -390,13 +391,14 @@ def test_removals_leave_an_audit_row_with_the_measurement(writer: GraphWriter) -
     removals = plan_removals(graph, sweep, ids=SequentialIds(), now=sweep.now)
     kinds = [type(one) for one in removals]
     assert kinds.count(DeleteConcept) == kinds.count(PutAudit) == 2
-    assert kinds.count(DeleteEdge) == kinds.count(DeleteReservation) == 1
+    assert kinds.count(DeleteReservation) == 1
     entries = {one.entry.node_id: one.entry for one in removals if isinstance(one, PutAudit)}
     for one in sweep.collected:
         entry = entries[one.node_id]
         assert (entry.kind, entry.actor, entry.reason) == (AuditKind.COLLECT, "collector", None)
         assert entry.detail == {"grounds": str(one.grounds), "score": one.score, "bar": one.bar}
-        assert [edge["edge_type"] for edge in entry.removed["edges"]] == [EdgeType.DEPENDENCY]
+        removed = read_removed(entry.removed)
+        assert [edge.edge_type for edge in removed.edges] == [EdgeType.DEPENDENCY]
     graph.apply_all(removals)
     assert graph.row_of(first) is graph.row_of(second) is None
     assert graph.reservation(first) is None

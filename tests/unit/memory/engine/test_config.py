@@ -65,7 +65,7 @@ def test_whole_setting_given_a_fraction_is_refused(setting: str) -> None:
 def test_every_numeric_setting_has_a_bound() -> None:
     choices = {
         *("durability", "match_strategy", "fusion_kind", "accept_client_vectors"),
-        *("promotion_policy", "canonization_supersede"),
+        *("promotion_policy", "canonization_supersede", "suspected_supersession_line"),
     }
     assert {field.name for field in fields(Config)} == {*BOUNDS, *choices}
 

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from graph_writing import Scribe, concept, observation, reopened
+from memory.engine.disappearance import read_removed
 from memory.engine.draft import excerpt
 from memory.engine.errors import ConceptNotFound, InvalidArgument, TextPurged
 from memory.engine.mutations import PurgeText, PutAudit
-from memory.engine.purge import PurgeResult, find_target, plan_purge, with_earlier
+from memory.engine.purge import (
+    PurgeResult,
+    find_target,
+    plan_purge,
+    search_graph,
+    texts_of,
+    with_earlier,
+)
 from memory.engine.requests import PurgeRequest
 from memory.engine.showing import in_passing
 from memory.engine.snapshot import take_snapshot
-from memory.engine.traces import BLANK, blanked, blanked_entry, holds, needles_of
+from memory.engine.text import strip_invisible
+from memory.engine.traces import (
+    BLANK,
+    blanked,
+    blanked_entry,
+    holds,
+    may_hold,
+    needles_of,
+    spelling,
+)
 from memory.engine.types import AuditEntry, AuditKind, EdgeType, Json
 
 SECRET = "the password is xylophone9"
@@ -192,7 +213,7 @@ def test_what_was_purged_cannot_be_purged_again() -> None:
     assert removal.node_id is not None
     purged(scribe, removal.node_id, [removal])
     with scribe.refused(TextPurged):
-        purged(scribe, removal.node_id, [removal._replace(removed=None)])
+        purged(scribe, removal.node_id, [removal._replace(removed=None, texts=None)])
 
 
 def test_a_reason_that_quotes_the_text_is_not_kept() -> None:
@@ -248,10 +269,93 @@ def test_in_the_removed_state_of_another_only_labels_are_blanked() -> None:
     for name in (other, login):
         scribe.retract(name)
         entries[name] = entry_of(scribe, AuditKind.RETRACT)
-    kept = blanked_entry(entries[other], SECRET, (secret,))
-    assert kept.removed["concept"]["content"] == f"rotate it: {SECRET}"
-    after = blanked_entry(entries[login], SECRET, (secret,))
-    assert after.removed["names"][secret] == BLANK
-    assert after.removed["concept"]["content"] == "login"
-    assert len(after.removed["edges"]) == len(entries[login].removed["edges"])
-    assert {edge["edge_type"] for edge in after.removed["edges"]} >= {EdgeType.DEPENDENCY}
+    needles = needles_of(SECRET)
+    kept = blanked_entry(entries[other], needles, (secret,))
+    assert kept.texts == {"content": f"rotate it: {SECRET}"}
+    assert read_removed(kept.removed).concept.content == f"rotate it: {SECRET}"
+    after = blanked_entry(entries[login], needles, (secret,))
+    removed = read_removed(after.removed)
+    assert removed.names[secret] == BLANK
+    assert removed.concept.content == "login"
+    assert removed.edges == read_removed(entries[login].removed).edges
+    assert {edge.edge_type for edge in removed.edges} >= {EdgeType.DEPENDENCY}
+
+
+def test_goals_synonyms_and_prompts_that_spell_the_text_otherwise_go_too() -> None:
+    """Only the very spelling was looked for: a goal in lower case kept the secret."""
+    scribe = Scribe()
+    text = "Secret Project Xylophon Zebra"
+    scribe.derive(text, "other")
+    scribe.derive("zebra project: xylophons secret!")
+    scribe.derive("meet at the zebra")
+    scribe.declare_synonym("Secret project XYLOPHON zebra", "other")
+    scribe.declare_synonym("codename", "zebra   xylophon secret project")
+    scribe.declare_synonym("zebra", "other")
+    scribe.set_goal("guard the secret\tproject xylophon zebra", "guard the zebra")
+    result = purged(scribe, text)
+    assert scribe.graph.root_goal == ["guard the zebra"]
+    assert scribe.graph.synonyms == {"zebra": "other"}
+    assert dict(result.blanked) == {
+        **{"concept": 1, "interaction": 1, "synonym": 2, "root_goal": 1, "receipt": 2}
+    }
+
+
+def test_what_was_written_since_the_graph_was_searched_is_purged_as_well() -> None:
+    scribe = written()
+    target = find_target(scribe.graph, SECRET, [])
+    searched = search_graph(texts_of(scribe.graph), SECRET)
+    scribe.derive(concept(f"rotate: {SECRET}"))
+    scribe.declare_synonym("pw", SECRET.upper())
+    request = PurgeRequest(SECRET, target.concept_id)
+    plan = plan_purge(
+        scribe.graph,
+        request,
+        target,
+        {},
+        actor="human",
+        now=scribe.now,
+        ids=scribe.ids,
+        searched=searched,
+    )
+    scribe.graph.apply_all(plan.mutations)
+    assert scribe.graph.synonyms == {}
+    prompts = [interaction.prompt_text for interaction in scribe.graph.interactions()]
+    assert prompts == [None, "login", "gate", None]
+
+
+@pytest.mark.parametrize("content", ["\\", "⏎", "\\ ⏎", "the", "a", "'"])
+def test_a_text_of_marks_or_stop_words_is_no_reason_to_blank_everything(content: str) -> None:
+    needles = needles_of(content)
+    assert holds(content, needles)
+    assert not holds("", needles)
+    assert not holds("buy milk", needles) or content == "a"
+    assert not holds("if you", needles)
+
+
+@pytest.mark.parametrize(
+    "content", ['don\'t say "x\\y"', "tab\u00a0and 'one' \"two\"", "zwj a\u200db " * 9]
+)
+def test_what_python_quotes_is_recognised_whatever_quotes_it_holds(content: str) -> None:
+    """With both kinds of quotes the quoted form escapes one, and a refusal kept the text."""
+    assert holds(f"no concept matching {excerpt(content)!r}", needles_of(content))
+
+
+@given(st.text(max_size=120), st.text(max_size=20), st.text(max_size=20))
+def test_every_spelling_of_a_text_holds_it_wherever_it_stands(
+    content: str, before: str, after: str
+) -> None:
+    assume(spelling(content))
+    needles = needles_of(content)
+    for spelt in (content.upper(), content.casefold(), unicodedata.normalize("NFD", content)):
+        # Plain: compared as wholes, folded until nothing changes.
+        if folded_again(content) in folded_again(spelt):
+            assert holds(spelt, needles), spelt
+    for text in (f"{before} {content} {after}", f"{before} {content[:79]}"):
+        assert holds(text, needles), text
+        assert may_hold(json.dumps({"a": [text]}, ensure_ascii=False), needles)
+
+
+def folded_again(text: str) -> str:
+    kept = "".join(sign for sign in text if sign not in "\\⏎")
+    kept = unicodedata.normalize("NFC", strip_invisible(kept))
+    return " ".join(unicodedata.normalize("NFC", kept.casefold()).split())

@@ -16,9 +16,9 @@ from memory.engine.errors import (
     TextPurged,
 )
 from memory.engine.graph import Graph
-from memory.engine.mutations import DeleteConcept, PutAudit, PutConcept
+from memory.engine.mutations import DeleteConcept, DeleteEdge, PutAudit, PutConcept, PutEdge
 from memory.engine.requests import RestoreRequest
-from memory.engine.restore import RestoreResult, plan_restore
+from memory.engine.restore import LOST_EDGES_SHOWN, RestoreResult, plan_restore
 from memory.engine.snapshot import take_snapshot
 from memory.engine.types import AuditEntry, AuditKind, EdgeType, Snapshot, Status
 
@@ -65,7 +65,8 @@ def test_removal_keeps_who_when_why_and_the_very_records() -> None:
     assert set(removed.edges) == edges
     assert set(removed.names.values()) == {"login", "add column"}
     assert entry.removed["reservation"]["node_id"] == held.id
-    assert "user schema" not in str(entry._replace(removed=None))
+    assert entry.texts == {"content": "user schema"}
+    assert "user schema" not in str(entry._replace(removed=None, texts=None))
 
 
 @pytest.mark.parametrize("content", ["user schema", "login", "auth", "seen twice", "add column"])
@@ -253,7 +254,80 @@ def test_removed_state_of_a_hub_names_each_neighbour_once() -> None:
     scribe = Scribe()
     scribe.derive("hub", *(f"spoke {number}" for number in range(5)))
     state = removed_state(scribe.graph, scribe.row("hub"))
-    assert sorted(state["names"].values()) == [f"spoke {number}" for number in range(5)]
+    names = [name for name in state["names"] if name is not None]
+    assert sorted(names) == [f"spoke {number}" for number in range(5)]
+
+
+COUNTERS = ("degree", "bonus_milli", "derivations", "dependents")
+
+
+def counters(graph: Graph) -> dict[str, list[int]]:
+    return {
+        graph.id_at(row): [int(graph.concepts[name][row]) for name in COUNTERS]
+        for row in graph.concept_rows()
+    }
+
+
+@pytest.mark.parametrize("size", [3, 200])
+def test_a_hub_that_goes_and_comes_back_counts_as_if_its_edges_went_one_by_one(size: int) -> None:
+    """Removing a hub held every caller up for a second; many edges are now written as one."""
+    scribe = Scribe()
+    scribe.derive("hub")
+    for number in range(size):
+        scribe.derive(
+            concept(f"spoke {number}", depends_on=["hub"] if number % 3 else []),
+            parent_of=[("hub", f"spoke {number}")] if number % 2 else [],
+        )
+    # Opening counts everything anew, from the records alone.
+    before = counters(scribe.graph)
+    assert before == counters(reopened(scribe.graph))
+    snapshot = comparable(scribe.graph)
+    entry = retracted(scribe, "hub")
+    assert counters(scribe.graph) == counters(reopened(scribe.graph))
+    used, concepts = scribe.graph.edges.used, scribe.graph.concepts
+    # The row it had is free and counts nothing: the maxima of a session are taken over all rows.
+    gone = ~concepts.live[: concepts.used]
+    assert gone.any()
+    assert not any(concepts[name][: concepts.used][gone].any() for name in COUNTERS)
+    restored(scribe, entry)
+    assert comparable(scribe.graph) == snapshot
+    assert counters(scribe.graph) == before
+    assert scribe.graph.edges.used == used  # freed rows are used again
+
+
+def test_a_bundle_of_edges_in_which_one_is_wrong_is_refused_at_that_one() -> None:
+    scribe = Scribe()
+    for number in range(5):
+        scribe.derive(*(f"spoke {number} {place}" for place in range(20)), co_occurrence_max=10)
+    held = list(scribe.graph.all_edges())
+    again = [PutEdge(edge._replace(reinforcements=2)) for edge in held]
+    scribe.graph.apply_all(again)
+    assert [edge.reinforcements for edge in scribe.graph.all_edges()] == [2] * len(held)
+    scribe.graph.apply_all([DeleteEdge(edge.id) for edge in held])
+    wrong = held[-1]._replace(source=held[-1].id)
+    with pytest.raises(InvalidSnapshot):
+        scribe.graph.apply_all([*map(PutEdge, held[:-1]), PutEdge(wrong)])
+    assert sorted(scribe.graph.all_edges()) == sorted(held[:-1])
+
+
+def test_edges_that_did_not_come_back_are_counted_and_the_first_are_named() -> None:
+    """The reply of restoring a hub named each of thousands of edges, the audit row as well."""
+    scribe = Scribe()
+    spokes = [f"spoke {number}" for number in range(3 * LOST_EDGES_SHOWN)]
+    scribe.derive("hub")
+    for spoke in spokes:
+        scribe.derive(concept(spoke, depends_on=["hub"]))
+    edges = retracted(scribe, "hub")
+    for spoke in spokes:
+        scribe.retract(spoke)
+    result = restored(scribe, edges)
+    assert (len(result.lost), result.lost_count) == (LOST_EDGES_SHOWN, len(spokes))
+    assert result.text.endswith(f"  - and {len(spokes) - LOST_EDGES_SHOWN} more")
+    wire = result.as_wire()
+    assert (len(wire["lost_edges"]), wire["lost_edge_count"]) == (LOST_EDGES_SHOWN, len(spokes))
+    (row,) = (item.entry for item in scribe.last if isinstance(item, PutAudit))
+    assert row.detail["lost_edges"] == [lost.edge_id for lost in result.lost]
+    assert row.detail["lost_edge_count"] == len(spokes)
 
 
 def survive(scribe: Scribe, content: str) -> None:

@@ -34,6 +34,7 @@ from memory.engine.times import EARLIEST, LATEST
 from memory.engine.types import (
     AuditEntry,
     AuditKind,
+    ChainLink,
     Concept,
     ConceptType,
     Edge,
@@ -95,6 +96,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     PutAudit(ENTRY),
     PutAudit(AuditEntry(B, AuditKind.SYNONYM, None, None, None, 0, "")),
     ApplyTransition(TRANSITION, {"policy": "swarm", "checks": []}),
+    ApplyTransition(TRANSITION, None, ChainLink(7, None, "ab" * 32)),
+    PutAudit(ENTRY, ChainLink(8, '{"reason":"cd"}', "ef" * 32)),
     PutCycleState({"swept_at": 1}, START, None),
     PutCycleState(None, None, LATEST),
     PutAccess(A, 3, START),

@@ -44,7 +44,7 @@ from memory.engine.traces import BLANK
 from memory.engine.types import ConceptType
 from memory.service.events import Event, Gap
 from memory.service.host import SessionHost
-from memory.testing import FaultKind, FaultyStore, InMemoryStore
+from memory.testing import FaultKind, FaultyStore, InMemoryStore, ScriptedEmbedder
 
 WORD = "xylophonist"
 TEXT = f"the {WORD} keeps the keys"
@@ -288,7 +288,10 @@ async def test_a_purge_in_mode_behind_is_pending_until_the_store_has_it() -> Non
         memory = await host.memory("s", create=False)
         await until(lambda: memory.is_idle)
         fault = faulty.fail_next("commit", FaultKind.HANG)
-        assert (await purge(host, TEXT, concept_id))["pending"] is True
+        told = await purge(host, TEXT, concept_id)
+        assert told["pending"] is True
+        # It was put on a reader of the file, which there was none of.
+        assert told["warnings"] == ["the purge is not committed yet: the text is erased when it is"]
         scrubs = faulty.calls["scrub"]
         fault.release.set()
         await until(lambda: faulty.calls["scrub"] > scrubs)
@@ -441,3 +444,86 @@ async def test_a_refused_purge_is_whole_or_not_at_all() -> None:
         faulty.rejects = lambda group: False
         assert (await purge(host, TEXT, concept_id))["purged"] is True
         assert faulty.count_dead_letters("s") == 1
+
+
+@pytest.mark.parametrize("act", ["retract", "restore"])
+async def test_an_act_between_the_looking_up_of_a_purge_and_its_step_is_seen(act: str) -> None:
+    """What the concept was when it was looked up was taken for what it is: a concept retracted in
+    between left the prompts of those who had written it."""
+    faulty = FaultyStore(InMemoryStore())
+    async with hosting(faulty) as host:
+        concept_id = await derive(host, TEXT)
+        synonym = SynonymRequest("where the ring is", TEXT)
+        await host.write("s", lambda m: m.declare_synonym(synonym, OPERATOR), create=False)
+        await derive(host, "where the ring is", caller=Caller("agent-b"))
+        if act == "restore":
+            await retract(host, TEXT)
+        fault = faulty.fail_next("find_blanked", FaultKind.HANG)
+        purging = asyncio.create_task(purge(host, concept_id, concept_id))
+        await until(fault.entered.is_set)
+        if act == "retract":
+            await retract(host, TEXT)
+        else:
+            await restore(host, concept_id)
+        looked = faulty.calls["find_blanked"]
+        fault.release.set()
+        assert (await purging)["purged"] is True
+        assert faulty.calls["find_blanked"] == looked + 1
+        graph = (await host.memory("s", create=False)).graph
+        assert contents(graph) == set()
+        assert [interaction.prompt_text for interaction in graph.interactions()] == [None] * 2
+        assert {row["content"] for row in await gone(host)} == {None}
+
+
+async def test_a_write_that_waits_does_not_bring_a_purged_text_back() -> None:
+    """An accepted write that was still waiting wrote the erased text anew behind the purge."""
+    embedder = ScriptedEmbedder(FixtureEmbedder())
+    async with hosting(InMemoryStore(), embedder=embedder) as host:
+        concept_id = await derive(host, TEXT)
+        memory = await host.memory("s", create=False)
+        embedder.hold()
+        for key, text in (("held", f"mind: {TEXT.upper()}"), ("clean", "another thing")):
+            request = statement(text)
+            await memory.derive(request, Caller("agent-b", key), wait=False)
+        await until(embedder.entered.is_set)
+        await purge(host, concept_id, concept_id)
+        embedder.release()
+        await until(lambda: memory.is_idle)
+        assert contents(memory.graph) == {"another thing"}
+        told = await memory.receipt("held", agent_id="agent-b")
+        assert told.structured["error"]["code"] == "text_purged"
+        assert WORD not in f"{told.text}{told.structured}".lower()
+
+
+async def test_a_purge_of_what_lived_is_listed(store: GraphStore) -> None:
+    """Only removals that had kept the text were listed; who had erased a live one was not."""
+    async with hosting(store) as host:
+        concept_id = await derive(host, TEXT, "other")
+        await retract(host, "other")
+        await purge(host, TEXT, concept_id)
+        live, other = await gone(host)
+        assert (live["node_id"], live["kind"], live["state"]) == (concept_id, "purge", "purged")
+        assert (live["content"], live["actor"]) == (None, OPERATOR.agent_id)
+        assert (other["kind"], other["state"]) == ("retract", "restorable")
+        await purge(host, other["node_id"], other["node_id"])
+        assert [row["kind"] for row in await gone(host)] == ["purge", "retract"]
+        with pytest.raises(TextPurged):
+            await restore(host, other["node_id"])
+
+
+async def test_another_spelling_in_a_waiting_goal_or_answer_goes_with_the_text(
+    store: GraphStore,
+) -> None:
+    """The goal, the synonym and a receipt in lower case kept a text that was said to be erased."""
+    async with hosting(store) as host:
+        concept_id = await derive(host, "Quokka Vault Passphrase", "other")
+        goal = RootGoalRequest(("guard the quokka vault passphrase", "keep order"))
+        await host.write("s", lambda m: m.set_root_goal(goal, OPERATOR), create=False)
+        synonym = SynonymRequest("QUOKKA vault  passphrase", "other")
+        await host.write("s", lambda m: m.declare_synonym(synonym, OPERATOR), create=False)
+        await purge(host, "quokka-vault passphrases", concept_id)
+        graph = (await host.memory("s", create=False)).graph
+        assert (graph.root_goal, graph.synonyms) == (["keep order"], {})
+    loaded = await asyncio.to_thread(store.load_session, "s")
+    assert loaded is not None
+    assert "quokka" not in str(loaded.snapshot).lower()

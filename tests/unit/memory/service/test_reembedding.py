@@ -15,7 +15,7 @@ from memory.engine.errors import (
     SessionNotFound,
     TooManySessions,
 )
-from memory.engine.requests import RecallRequest, RetractRequest
+from memory.engine.requests import PurgeRequest, RecallRequest, RestoreRequest, RetractRequest
 from memory.engine.snapshot import take_snapshot
 from memory.testing import (
     EmbedderFault,
@@ -193,6 +193,38 @@ async def test_what_is_retracted_during_a_run_leaves_no_vector(second: ScriptedE
         done = await until_state(host, "done")
         assert done["total"] == len(MANY) - len(gone)
         assert not contents((await host.memory("s", create=False)).graph) & set(gone)
+    assert_stored(store, second)
+
+
+async def test_a_server_with_another_embedder_can_take_out_and_erase(
+    first: ScriptedEmbedder, second: ScriptedEmbedder
+) -> None:
+    """Neither act needs a vector, and both were refused: no text could be erased until every
+    concept was embedded again. They do not disturb a run, and leave it no vector."""
+    store = await written(InMemoryStore(), first, *MANY)
+    async with hosting(store, embedder=second, match_strategy=HYBRID) as host:
+        second.hold()
+        await ask(host)
+        await until(second.entered.is_set)
+        memory = await host.memory("s", create=False)
+        looked = await memory.retract(RetractRequest(MANY[0], dry_run=True), OPERATOR)
+        gone = await memory.retract(RetractRequest(MANY[0]), OPERATOR)
+        assert looked.structured["target"] == gone.structured["target"]
+        for text in (MANY[1], MANY[-1]):  # embedded right now, and later
+            preview = await host.disappearances.purge("s", PurgeRequest(text), OPERATOR)
+            request = PurgeRequest(text, preview.structured["node_id"])
+            done = await host.disappearances.purge("s", request, OPERATOR)
+            assert done.structured["purged"]
+        with pytest.raises(EmbeddingMismatch, match="no writes but retract and purge"):
+            await host.disappearances.restore(
+                "s", RestoreRequest(gone.structured["target"]), OPERATOR
+            )
+        with pytest.raises(EmbeddingMismatch):
+            await derive(host, "still refused")
+        second.release()
+        ended = await until_state(host, "done")
+        assert ended["total"] == len(MANY) - 3
+        assert not contents(memory.graph) & {MANY[0], MANY[1], MANY[-1]}
     assert_stored(store, second)
 
 

@@ -13,14 +13,14 @@ from memory.engine.embedding import (
     check_vector,
 )
 from memory.engine.hybrid import Meanings, look_up_query
-from memory.engine.requests import RecallRequest
-from memory.engine.types import EdgeType, Status
+from memory.engine.requests import ConceptFilter, RecallRequest
+from memory.engine.types import ConceptType, EdgeType, Status
 from memory.engine.vector_table import VectorTable
 from recall.engine.candidates import Leg
 from recall.engine.hot_list import HotCondition, HotEntry
 from recall.engine.pipeline import recall
 from recall.engine.results import RecallResult
-from recall.engine.settings import DEFAULT_SETTINGS
+from recall.engine.settings import DEFAULT_SETTINGS, RecallSettings
 from recall_graphs import BY_MAX, START, GraphWriter, PlantedHotList
 
 RISK = HotEntry(HotCondition.HIGH_RISK, "High-risk modification: because")
@@ -399,3 +399,70 @@ def test_being_new_is_worth_what_the_contract_says(meant: GraphWriter) -> None:
         result = recall(meant.graph, request, now=START, meanings=under, settings=BY_MAX)
         fresh = next(hit for hit in result.hits if hit.content == "fresh")
         assert fresh.score == pytest.approx(DEFAULT_SETTINGS.w_query * score)
+
+
+# -- filters ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [DEFAULT_SETTINGS, BY_MAX])
+def test_a_filter_reaches_what_stands_far_behind_others(settings: RecallSettings) -> None:
+    """A filter that only thinned out the first hits once answered nothing."""
+    writer = GraphWriter()
+    writer.interact("ann")
+    for number in range(1, 501):
+        writer.concept(f"alpha {number}", number=number)
+    writer.interact("bob")
+    wanted = [writer.concept(f"alpha with many more words {n}", number=n) for n in (501, 502)]
+    grow_old(writer)
+    request = RecallRequest("alpha", top_k=3, wanted=ConceptFilter(agents=("bob",)))
+
+    result = recall(writer.graph, request, now=START, settings=settings)
+
+    assert [hit.node_id for hit in result.hits] == wanted
+    assert all(Leg.KEYWORD in hit.legs for hit in result.hits)
+
+
+def test_a_filter_reaches_what_is_far_by_meaning(meant: GraphWriter) -> None:
+    table, contract = meant.graph.vectors, meant.graph.contract
+    assert table is not None
+    assert contract is not None
+    for number in range(101, 401):
+        table.put(meant.row(meant.concept(f"thing {number}", number=number)), unit(5, 1, 0))
+    meant.interact("bob")
+    last = meant.concept("another", number=401)
+    table.put(meant.row(last), unit(3, 2, 0))
+    grow_old(meant)
+    request = RecallRequest("elsewhere", wanted=ConceptFilter(agents=("bob",)))
+    meanings = look_up_query(
+        contract, table, table.view(), "elsewhere", unit(1, 0, 0), top_k=5, is_filtered=True
+    )
+
+    result = recall(meant.graph, request, now=START, settings=BY_MAX, meanings=meanings)
+
+    assert [(hit.node_id, hit.legs) for hit in result.hits] == [(last, (Leg.VECTOR,))]
+
+
+def test_a_filter_thins_out_the_dependents_too(writer: GraphWriter) -> None:
+    alpha = writer.concept("alpha")
+    rules = [writer.concept(f"rule {n}", kind=ConceptType.LOGIC) for n in range(3)]
+    files = [writer.concept(f"file {n}", kind=ConceptType.RESOURCE) for n in range(3)]
+    for dependent in (*rules, *files):
+        writer.depend(dependent, alpha)
+    only = ConceptFilter(types=(ConceptType.RESOURCE,))
+    request = RecallRequest("what depends on alpha", wanted=only)
+
+    result = recall(writer.graph, request, now=START)
+
+    assert [hit.node_id for hit in result.hits] == files
+    assert result.warnings == (
+        "recall: dependency question answered by graph traversal (3 dependents)",
+    )
+
+
+def test_nothing_a_filter_turns_down_is_shown_even_if_it_needs_attention(
+    writer: GraphWriter,
+) -> None:
+    alpha = writer.concept("alpha")
+    hot = PlantedHotList({alpha: [RISK]})
+    request = RecallRequest("alpha", wanted=ConceptFilter(types=(ConceptType.LOGIC,)))
+    assert recall(writer.graph, request, now=START, hot=hot).hits == ()
