@@ -52,7 +52,7 @@ from memory.service.cycles import CycleStats, Finding, Steps, Tokens
 
 log = logging.getLogger("lambo.cycles")
 
-REMOVALS_PER_GROUP: Final = 100
+REMOVALS_PER_GROUP: Final = 50
 """Collected concepts in one group: planning and applying them holds the loop together."""
 
 _SAYS_NOTHING_NEW: Final = (PutVector, SwitchContract, PutAudit, PutAccess, PutCycleState)

@@ -38,7 +38,7 @@ from memory.service.jobs import RETENTION, Job
 from memory.service.memory import Memory
 from memory.service.replies import Answer, Reply
 from memory.service.tokens import OnWriter, TokenKeeper
-from memory.service.view import MemoryView, Readers
+from memory.service.view import MemoryView, Readers, RecallAnswer
 from memory.service.writes import Writes
 from memory.system import RandomIds, SystemClock, draw_token
 from recall.engine.hot_list import NO_HOT_LIST, HotList
@@ -63,6 +63,7 @@ def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
             draw=draw_token,
             on_writer=on_writer,
             calls_per_second=process.calls_per_second,
+            names_are_proven=process.requires_tokens,
         )
 
     return kind(
@@ -143,6 +144,7 @@ def recall_settings(config: Config, *, show_authors: bool = True) -> RecallSetti
         w_query=config.recall_query_weight,
         show_authors=show_authors,
         suspected_supersession_line=config.suspected_supersession_line,
+        skip_redundant=config.skip_redundant,
         fusion=FusionSettings(
             kind=config.fusion_kind,
             k=config.fusion_k,
@@ -165,7 +167,7 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
         now: Micros,
         meanings: Meanings | None,
         cycles: SessionCycles | None,
-    ) -> Answer:
+    ) -> RecallAnswer:
         scores: Scores | None = None
         hot: HotList = NO_HOT_LIST
         if isinstance(cycles, CanonSessionCycles):
@@ -180,7 +182,7 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
             meanings=meanings,
             beliefs=ShownBeliefs(graph, now, evidence_min_age),
         )
-        return _Shown(result.context, result.as_wire())
+        return _Recalled(result.context, result.as_wire(), result.as_ledger())
 
     return Readers(recall=answer, inspect=_inspect, saints=_saints)
 
@@ -194,6 +196,13 @@ class _Shown:
 
     def as_wire(self) -> dict[str, Any]:
         return self.wire
+
+
+@dataclass(frozen=True, slots=True)
+class _Recalled(_Shown):
+    """The answer to a question, with what the log may say of it."""
+
+    ledger: dict[str, Any]
 
 
 def _inspect(

@@ -37,7 +37,7 @@ is for programs: words narrow a question as well."""
 NOT_LISTED: Final = frozenset(
     {
         *("admission", "cycles", "embedding", "resident_bytes"),
-        *("companion_of", "possibly_superseded_by"),
+        *("companion_of", "possibly_superseded_by", "skipped_redundant"),
     }
 )
 """Fields that come with a result and stand in no schema of one: long, and in its text or for

@@ -75,6 +75,7 @@ class HitRecord(_Record):
     annotations: list[AnnotationRecord]
     companion_of: str | None = None
     possibly_superseded_by: str | None = None
+    skipped_redundant: list[str] = []
 
 
 class RecallReply(Answered):

@@ -20,6 +20,7 @@ from memory.engine.requests import (
     DeriveRequest,
 )
 from memory.engine.types import ConceptType, Status
+from memory.service.audit_keeper import UNSEALED, AuditKeeper
 from memory.service.cycle_jobs import cycle_jobs
 from memory.service.host import SessionHost
 from memory.testing import ManualClock
@@ -35,11 +36,14 @@ async def cycling(
     clock: ManualClock,
     *,
     cycles: CanonCycles | None = None,
+    audit: AuditKeeper = UNSEALED,
     **config: Any,
 ) -> AsyncIterator[SessionHost]:
     """A host whose cycles run when the test says so."""
     made = cycles or build_cycles(Config(**config))
-    async with hosting(store, clock=clock, jobs=JOBS, cycles=made, ticks=False, **config) as host:
+    async with hosting(
+        store, clock=clock, jobs=JOBS, cycles=made, ticks=False, audit=audit, **config
+    ) as host:
         yield host
 
 

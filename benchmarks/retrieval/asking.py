@@ -26,8 +26,7 @@ from memory.engine.times import Micros
 from memory.service.cycles import SessionCycles
 from memory.service.host import SessionHost
 from memory.service.memory import Memory
-from memory.service.replies import Answer
-from memory.service.view import Readers
+from memory.service.view import Readers, RecallAnswer
 from memory.testing import InMemoryStore, ManualClock, SequentialIds
 from recall.engine.pipeline import recall
 from recall.engine.ranking import Scores
@@ -138,7 +137,7 @@ def _with_standing(config: Config) -> Readers:
         now: Micros,
         meanings: Meanings | None,
         _cycles: SessionCycles | None,
-    ) -> Answer:
+    ) -> RecallAnswer:
         key = graph.session_id, graph.epoch
         if key not in scored:
             scored[key] = rescore(graph).scores
@@ -160,6 +159,10 @@ class _Shown:
     @property
     def text(self) -> str:
         return self.result.context
+
+    @property
+    def ledger(self) -> dict[str, Any]:
+        return self.result.as_ledger()
 
     def as_wire(self) -> dict[str, Any]:
         return self.result.as_wire()

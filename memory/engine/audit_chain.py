@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from memory.engine.mutations import ApplyTransition, Mutation, PutAudit
-from memory.engine.types import AuditEntry, AuditKind, ChainLink, Json, Transition
+from memory.engine.types import AuditEntry, AuditKind, ChainLink, Json, NodeId, Transition
 from memory.engine.written_json import WrittenJson
 
 KEY_BYTES_MIN: Final = 32
@@ -64,10 +64,14 @@ class ChainHead(NamedTuple):
 
 
 class StoredChain(NamedTuple):
-    """What a store holds of a session's chain: the newest link, and the rows without one."""
+    """What a store holds of a session's chain: the newest link, and the rows without one.
+
+    `latest_id` is the id that sorts last of all its audit rows, linked or not.
+    """
 
     head: ChainHead | None = None
     unchained_count: int = 0
+    latest_id: NodeId | None = None
 
 
 class BlankedRows(NamedTuple):

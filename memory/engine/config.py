@@ -47,6 +47,14 @@ class SuspectedLine(StrEnum):
     OFF = "off"
 
 
+class SkipRedundant(StrEnum):
+    """Which hits of a recall give up their slot because another says the same."""
+
+    OFF = "off"
+    SAME = "same"  # the same text
+    SIMILAR = "similar"  # or one that is linked to it by meaning or as near as that
+
+
 class Policy(StrEnum):
     """Whose evidence promotes a concept."""
 
@@ -197,6 +205,7 @@ class Config:
     fusion_context_weight: float = 0.5
     """What of its relevance an answer lends to what was written just after it."""
     suspected_supersession_line: SuspectedLine = SuspectedLine.VALIDATED
+    skip_redundant: SkipRedundant = SkipRedundant.OFF
     max_cooccurrence_per_derive: int = 10
 
     flush_interval_seconds: float = 1.0
@@ -260,6 +269,7 @@ class Config:
             ("match_strategy", MatchStrategy),
             ("fusion_kind", FusionKind),
             ("suspected_supersession_line", SuspectedLine),
+            ("skip_redundant", SkipRedundant),
             ("promotion_policy", Policy),
         ):
             object.__setattr__(self, setting, check_choice(setting, getattr(self, setting), kind))

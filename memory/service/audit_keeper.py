@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Final
 from memory.anchors import Anchor, AnchorFile, AnchorsUnusable, AuditBroken, ChainKeyMismatch
 from memory.engine.audit_chain import AuditChain, key_fingerprint
 from memory.engine.audit_verification import AuditTrail
-from memory.engine.ports import Clock, LoadedSession
+from memory.engine.ports import Clock, IdSource, LoadedSession
+from memory.engine.times import SECOND, Micros
+from memory.engine.types import NodeId
 from memory.service.audit_check import AuditReport, check_trail
 from memory.service.jobs import Job, ServerJob, SessionJob
 from memory.service.store_access import StoreAccess
@@ -31,6 +33,8 @@ log = logging.getLogger("lambo.audit")
 
 ANCHOR_SECONDS: Final = 3_600.0
 VERIFY_SECONDS: Final = 86_400.0
+CLOCK_AHEAD_MAX: Final[Micros] = 366 * 86_400 * SECOND
+"""By how much the clock of a server before us may have been ahead of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,19 @@ class AuditKeeper:
     def key(self) -> bytes | None:
         return None if self._sealed is None else self._sealed.key
 
-    def chain_of(self, loaded: LoadedSession) -> AuditChain | None:
-        """The chain of a session that was just loaded."""
+    def chain_of(self, loaded: LoadedSession, ids: IdSource) -> AuditChain | None:
+        """The chain of a session that was just loaded.
+
+        From now on `ids` gives audit rows ids that sort after those it has, though another clock
+        may have made them.
+        """
         if self._sealed is None:
             return None
+        if loaded.chain.latest_id is not None:
+            after = _instant_after(loaded.chain.latest_id)
+            # An id that a foreign hand set ages ahead must not carry all others with it.
+            if after - self._sealed.clock.now() <= CLOCK_AHEAD_MAX:
+                ids.next_ordered_id(after)
         return AuditChain.after(self._sealed.key, loaded.snapshot.session_id, loaded.chain)
 
     async def claim(self, access: StoreAccess) -> None:
@@ -141,6 +154,11 @@ class AuditKeeper:
 
 UNSEALED: Final = AuditKeeper()
 """Of a host that keeps nothing, and so has nothing to prove."""
+
+
+def _instant_after(ordered_id: NodeId) -> Micros:
+    """An instant of which every ordered id (a UUID of version 7) sorts after this one."""
+    return (int(ordered_id.replace("-", "")[:12], 16) + 1) * 1_000
 
 
 def _check(sealed: _Sealed) -> AuditReport:

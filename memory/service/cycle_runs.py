@@ -25,6 +25,7 @@ from memory.engine.mutations import (
 )
 from memory.engine.ports import Clock, IdSource
 from memory.engine.types import Status
+from memory.service.committer import Outcome
 from memory.service.cycles import Tokens
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ async def evaluate(
                 return _STOOD_STILL
         outcome = memory.queue(mutations)
         await asyncio.wait([outcome])
+        if outcome.result() is not Outcome.COMMITTED:
+            return _STOOD_STILL  # nothing of it is kept
         return {"evaluated": 1, **_steps(mutations)}
 
 
@@ -80,8 +83,9 @@ async def collect(
                 await asyncio.sleep(0)
                 continue
             outcome = memory.queue(mutations)
-            counts.update(_removals(mutations))
             await asyncio.wait([outcome])
+            if outcome.result() is Outcome.COMMITTED:
+                counts.update(_removals(mutations))
         return counts
 
 

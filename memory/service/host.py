@@ -423,7 +423,7 @@ class SessionHost:
             process_started_at=self._started_at,
             embedder=None if self._embedding is None else self._embedding.texts,
             cycles=cycles,
-            chain=self._audit.chain_of(loaded),
+            chain=self._audit.chain_of(loaded, self._ids),
         )
         entry = Held(memory, lease, self._clock.monotonic())
         self._open[session_id] = entry
@@ -554,7 +554,7 @@ class SessionHost:
         self._routes[incarnation] = memory
         link = self._link(session_id, incarnation)
         cycles = await self.cycles.attach(loaded, graph)
-        chain, digests = self._audit.chain_of(loaded), dict(loaded.receipt_digests)
+        chain, digests = self._audit.chain_of(loaded, self._ids), dict(loaded.receipt_digests)
         memory.on_reloaded(graph, loaded.position, digests, link, cycles, chain)
         log.warning("session %r reloaded at position %d", session_id, loaded.position)
 

@@ -71,7 +71,10 @@ class TokenKeeper:
         draw: Callable[[], DrawnToken],
         on_writer: OnWriter,
         calls_per_second: float = CALLS_PER_SECOND,
+        names_are_proven: bool = True,
     ) -> None:
+        """Without `names_are_proven` callers may go by any name: no token's age is told."""
+        self._names_are_proven = names_are_proven
         self._store = store
         self._clock = clock
         self._draw = draw
@@ -195,7 +198,12 @@ class TokenKeeper:
         return sum(record.is_live(now) for record in self._records.values())
 
     async def read_ages(self) -> dict[str, Micros]:
-        """Since when each agent has a token: its oldest that opens something now."""
+        """Since when each agent has a token: its oldest that opens something now.
+
+        Empty where names are only believed: whoever goes by a name need not have its token.
+        """
+        if not self._names_are_proven:
+            return {}
         await self._be_fresh()
         return token_ages(self._records.values(), self._clock.now())
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
 
 from memory.engine.client_vectors import check_allowed
 from memory.engine.embedding import EmbeddingFailure
@@ -21,6 +24,15 @@ from memory.service.cycles import SessionCycles, Tokens
 from memory.service.replies import Answer, ReceiptState, Reply, receipt_reply
 from memory.service.stats import SessionStats, count_graph
 
+log = logging.getLogger("lambo.recall")
+
+
+class RecallAnswer(Answer, Protocol):
+    """The answer to a question, and what the log says of it: numbers, none of its words."""
+
+    @property
+    def ledger(self) -> dict[str, Any]: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Readers:
@@ -31,7 +43,9 @@ class Readers:
     the ages of tokens, or None where they are not known.
     """
 
-    recall: Callable[[Graph, RecallRequest, Micros, Meanings | None, SessionCycles | None], Answer]
+    recall: Callable[
+        [Graph, RecallRequest, Micros, Meanings | None, SessionCycles | None], RecallAnswer
+    ]
     inspect: Callable[[Graph, InspectRequest, Micros, SessionCycles | None, Tokens | None], Answer]
     saints: Callable[[Graph], Answer]
 
@@ -51,15 +65,33 @@ class MemoryView:
 
     async def recall(self, request: RecallRequest, *, agent_id: str | None = None) -> Reply:
         """What the session knows that answers a question; `agent_id` is shown it, if named."""
+        began_at = perf_counter()
         if request.vector is not None:
             check_allowed("vector", is_allowed=self._accepts_vectors)
         if needs_warming(request):
             await asyncio.to_thread(warm, request, dict(self.graph.synonyms))
+        looked_up_at = perf_counter()
         meanings, failure = await self._find_query(request)
         await self._until_indexed()
-        now = self._clock.now()
+        now, answered_at = self._clock.now(), perf_counter()
         found = self._readers.recall(self.graph, request, now, meanings, self.cycles)
+        ended_at = perf_counter()
         reply = Reply.of(found)
+        log.info(
+            "a recall in session %s took %.1f ms",
+            self.graph.session_id,
+            _ms(began_at, ended_at),
+            extra={
+                "action": "recalled",
+                "session": self.graph.session_id,
+                "agent_id": agent_id,
+                **found.ledger,
+                "by_meaning": meanings is not None,
+                "lookup_ms": _ms(looked_up_at, answered_at),
+                "answer_ms": _ms(answered_at, ended_at),
+                "took_ms": _ms(began_at, ended_at),
+            },
+        )
         if failure is not None:
             line = f"recall: query embedding failed ({failure}); only words were looked for"
             reply.structured["warnings"] = [*reply.structured["warnings"], line]
@@ -136,3 +168,8 @@ class MemoryView:
 
     def _warnings(self) -> list[str]:
         return []
+
+
+def _ms(began_at: float, ended_at: float) -> float:
+    """Milliseconds between two readings of the performance counter."""
+    return round(1_000 * (ended_at - began_at), 3)

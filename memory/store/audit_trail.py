@@ -122,6 +122,7 @@ class DjangoAuditTrail:
 
 def read_chain(cursor: CursorWrapper, session_id: str) -> StoredChain:
     """What a name's next audit row is linked to. A row whose place cannot be one is passed by."""
+    latest_id = _latest_id(cursor, session_id)
     cursor.execute(
         "SELECT sequence, link_hash FROM lambo_audit_event WHERE session_id = %s"
         " AND sequence BETWEEN 1 AND %s ORDER BY sequence DESC, id DESC LIMIT 100",
@@ -130,8 +131,17 @@ def read_chain(cursor: CursorWrapper, session_id: str) -> StoredChain:
     for sequence, link_hash in cursor.fetchall():
         is_sound = isinstance(link_hash, str) and len(link_hash) == HASH_DIGITS
         if type(sequence) is int and is_sound:
-            return StoredChain(ChainHead(sequence, link_hash))
-    return StoredChain(None, _unchained_count(cursor, session_id))
+            return StoredChain(ChainHead(sequence, link_hash), latest_id=latest_id)
+    return StoredChain(None, _unchained_count(cursor, session_id), latest_id)
+
+
+def _latest_id(cursor: CursorWrapper, session_id: str) -> str | None:
+    cursor.execute(
+        "SELECT id FROM lambo_audit_event WHERE session_id = %s ORDER BY id DESC LIMIT 1",
+        [session_id],
+    )
+    row = cursor.fetchone()
+    return None if row is None else str(row[0])
 
 
 def blanked_rows(cursor: CursorWrapper, session_id: str, audit_ids: Sequence[str]) -> BlankedRows:

@@ -133,9 +133,10 @@ def stored_rows(rows: Rows) -> list[StoredAuditRow]:
 def chain_of(rows: Sequence[StoredAuditRow]) -> StoredChain:
     """What a name's next audit row is linked to."""
     newest = max((row for row in rows if row.sequence), key=lambda row: row.sequence, default=None)
+    latest_id = max((row.columns.id for row in rows), default=None)
     if newest is not None:
-        return StoredChain(ChainHead(newest.sequence, newest.link_hash))
-    return StoredChain(None, len(rows))
+        return StoredChain(ChainHead(newest.sequence, newest.link_hash), latest_id=latest_id)
+    return StoredChain(None, len(rows), latest_id)
 
 
 def blanked_rows(before: Sequence[StoredAuditRow], after: Sequence[StoredAuditRow]) -> BlankedRows:

@@ -50,11 +50,13 @@ def build_hit(
     reserved_at: Micros | None = None,
     companion_of: int | None = None,
     possibly_superseded_by: int | None = None,
+    stands_for: Sequence[int] = (),
 ) -> Hit:
     """The hit of a live row with its warnings: load-bearing, hot list, belief, reservation.
 
     `blast_radius` measures a row and is asked for Canonical ones only. A reservation is mentioned
-    when it is live at `reserved_at`; with None it is not looked up. The last two are rows.
+    when it is live at `reserved_at`; with None it is not looked up. The last three are
+    rows.
     """
     concept = graph.concept_at(row)
     radius = blast_radius(row) if concept.status is Status.CANONICAL else None
@@ -85,6 +87,7 @@ def build_hit(
         possibly_superseded_by=(
             None if possibly_superseded_by is None else graph.id_at(possibly_superseded_by)
         ),
+        skipped_redundant=tuple(map(graph.id_at, stands_for)),
     )
 
 
@@ -109,6 +112,7 @@ def render_block(hit: Hit, *, show_authors: bool) -> str:
         score=hit.score,
         blast_radius=hit.blast_radius,
         author=hit.author if show_authors else None,
+        stands_for=hit.skipped_redundant,
     )
     return "\n".join([label, *(annotation.text for annotation in hit.annotations)])
 

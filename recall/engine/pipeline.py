@@ -7,13 +7,15 @@ for byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from memory.engine.config import SkipRedundant
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.requests import RecallRequest
 from memory.engine.times import Micros
+from memory.engine.types import Status
 from recall.engine.assembly import assemble, build_hit, empty_context_warnings, warning_lines
 from recall.engine.beliefs import NO_BELIEFS, Beliefs, Doubts
 from recall.engine.candidates import Leg
@@ -25,7 +27,8 @@ from recall.engine.dependents import (
 from recall.engine.expansion import Rows
 from recall.engine.hot_list import NO_HOT_LIST, HotEntry, HotList
 from recall.engine.members import find_accepted, gather
-from recall.engine.ranking import Scores, blend, select
+from recall.engine.ranking import Scores, blend, has_standing, select
+from recall.engine.redundancy import Distinct, looked_at, pick_distinct
 from recall.engine.results import Annotation, AnnotationKind, RecallResult
 from recall.engine.settings import DEFAULT_SETTINGS, RecallSettings
 
@@ -37,6 +40,7 @@ class _Shown(NamedTuple):
     score: float
     legs: tuple[Leg, ...]
     companion_of: int | None = None
+    stands_for: Sequence[int] = ()
 
 
 def recall(
@@ -70,9 +74,15 @@ def recall(
     entries_by_row = _live_entries(graph, hot, rows)
     doubts = Doubts(graph, beliefs, settings=settings)
     forced = entries_by_row.keys() | doubts.find_forced(rows)
+    picked = _pick(graph, request, rows, blended, forced, doubts, now=now, settings=settings)
     shown = [
-        _Shown(int(rows[position]), float(blended[position]), members.legs_at(position))
-        for position in select(graph, rows, blended, top_k=request.top_k, forced=forced)
+        _Shown(
+            int(rows[position]),
+            float(blended[position]),
+            members.legs_at(position),
+            stands_for=picked.also.get(position, ()),
+        )
+        for position in picked.positions
     ]
     companions = doubts.find_companions([one.row for one in shown], accepted=members.accepted)
     if companions:
@@ -92,6 +102,7 @@ def recall(
             reserved_at=now,
             companion_of=one.companion_of,
             possibly_superseded_by=replacement,
+            stands_for=one.stands_for,
         )
         for one in shown
         for replacement in [doubts.find_replacement(one.row, rows_shown)]
@@ -102,6 +113,44 @@ def recall(
         tokens=assembled.tokens,
         hits=assembled.hits,
         warnings=(*warning_lines(hits), *empty_context_warnings(assembled)),
+        cold_start=any(not has_standing(scores, one.row) for one in shown),
+    )
+
+
+def _pick(
+    graph: Graph,
+    request: RecallRequest,
+    rows: Rows,
+    blended: Scores,
+    forced: Collection[int],
+    doubts: Doubts,
+    *,
+    now: Micros,
+    settings: RecallSettings,
+) -> Distinct:
+    """The positions to show; where the settings ask for it, without what says the same."""
+    top_k, kind = request.top_k, settings.skip_redundant
+    if kind is SkipRedundant.OFF:
+        return Distinct(select(graph, rows, blended, top_k=top_k, forced=forced), {})
+    reach = top_k + looked_at(top_k)
+    ordered = select(graph, rows, blended, top_k=reach, forced=forced)
+
+    def has_warning(row: int) -> bool:
+        reservation = graph.reservation(graph.id_at(row))
+        return (
+            graph.status_at(row) is Status.CANONICAL
+            or (reservation is not None and now < reservation.expires_at)
+            or bool(doubts.lines_of(row, replacement=None))
+        )
+
+    return pick_distinct(
+        graph,
+        rows.tolist(),
+        ordered,
+        top_k=top_k,
+        forced=forced,
+        kind=kind,
+        has_warning=has_warning,
     )
 
 

@@ -59,6 +59,13 @@ def blend(
     return relevance * (w_query + w_daemon * STANDING_SHARE * structure / STANDING_MAX)
 
 
+def has_standing(daemon_scores: Scores | None, row: int) -> bool:
+    """Whether the daemon scored a row; 0 is a score."""
+    if daemon_scores is None or row >= daemon_scores.size:
+        return False
+    return math.isfinite(daemon_scores[row])
+
+
 def _weight(value: float) -> float:
     return value if math.isfinite(value) and value > 0.0 else 0.0
 

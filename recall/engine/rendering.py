@@ -8,16 +8,18 @@ block has exactly the lines this module gave it and no content can forge one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from memory.engine.graph import Graph
 from memory.engine.showing import in_passing, one_line
 from memory.engine.times import Micros, format_rfc3339_seconds
-from memory.engine.types import ConceptType, Reservation, Status
+from memory.engine.types import ConceptType, NodeId, Reservation, Status
 
 QUOTED_CHARACTERS: Final = 80
 """Of another concept's content in a line under a hit."""
 SHORT_ID_CHARACTERS: Final = 8
+STANDS_FOR_SHOWN: Final = 3
 
 _AGENT_PREFIX: Final = "agent-"
 
@@ -105,16 +107,22 @@ def hit_label(
     score: float,
     blast_radius: int | None,
     author: str | None = None,
+    stands_for: Sequence[NodeId] = (),
 ) -> str:
     """The first line of a hit's block. `blast_radius` is given for Canonical hits, and only those.
 
-    `author` is an agent id, or None to leave it out.
+    `author` is an agent id, or None to leave it out. `stands_for` are the ids of concepts that say
+    the same and are not shown.
     """
     traits = [str(concept_type)]
     figures = [f"score {score:.2f}"]
     if blast_radius is not None:
         traits.append("canonical")
         figures.append(f"blast radius {blast_radius}")
+    if stands_for:
+        named = " ".join(node_id[:SHORT_ID_CHARACTERS] for node_id in stands_for[:STANDS_FOR_SHOWN])
+        others = len(stands_for) - STANDS_FOR_SHOWN
+        figures.append(f"also {named}" + (f" +{others} more" if others > 0 else ""))
     if author is not None:
         traits.append(f"by {one_line(author)}")
     return f"{one_line(content)} [{', '.join(traits)}] ({', '.join(figures)})"

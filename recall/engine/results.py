@@ -6,6 +6,7 @@ text that people and models read line by line, and happens in `rendering`.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -49,7 +50,8 @@ class Hit:
     `blast_radius` is the live number of concepts that rest on it, given on Canonical hits only.
     `legs` tell how it was found. `included_in_context` is False when the token budget left its
     block out. `companion_of` names the contradicted hit that it was brought in beside;
-    `possibly_superseded_by` the hit that seems to say the same with another value.
+    `possibly_superseded_by` the hit that seems to say the same with another value;
+    `skipped_redundant` what it stands for, because it says the same.
     """
 
     node_id: NodeId
@@ -64,6 +66,7 @@ class Hit:
     included_in_context: bool = True
     companion_of: NodeId | None = None
     possibly_superseded_by: NodeId | None = None
+    skipped_redundant: tuple[NodeId, ...] = ()
 
     @property
     def is_canonical(self) -> bool:
@@ -83,13 +86,16 @@ class Hit:
         }
         return wire | self._relations()
 
-    def _relations(self) -> dict[str, NodeId]:
+    def _relations(self) -> dict[str, Any]:
         """What it is to other hits; empty for almost all."""
         found = {
             "companion_of": self.companion_of,
             "possibly_superseded_by": self.possibly_superseded_by,
         }
-        return {name: node_id for name, node_id in found.items() if node_id is not None}
+        told: dict[str, Any] = {name: one for name, one in found.items() if one is not None}
+        if self.skipped_redundant:
+            told["skipped_redundant"] = list(self.skipped_redundant)
+        return told
 
     def as_detailed(self) -> dict[str, Any]:
         """The hit in the detailed form: a status of None and an absent radius are left out."""
@@ -109,13 +115,17 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """An answer: the context block, its cost in tokens, and every hit, shown or left out."""
+    """An answer: the context block, its cost in tokens, and every hit, shown or left out.
+
+    `cold_start` tells that some hit was ranked without a standing, for it has none yet.
+    """
 
     context: str
     tokens: int
     hits: tuple[Hit, ...]
     response_annotations: tuple[Annotation, ...] = ()
     warnings: tuple[str, ...] = ()
+    cold_start: bool = False
 
     @property
     def left_out(self) -> int:
@@ -129,6 +139,17 @@ class RecallResult:
             "hits": [hit.as_wire() for hit in self.hits],
             "left_out": self.left_out,
             "warnings": list(self.warnings),
+        }
+
+    def as_ledger(self) -> dict[str, Any]:
+        """What an operator may know of it: numbers, and no word of what was asked or answered."""
+        legs = Counter(str(leg) for hit in self.hits for leg in hit.legs)
+        return {
+            "hits": len(self.hits),
+            "left_out": self.left_out,
+            "tokens": self.tokens,
+            "legs": dict(sorted(legs.items())),
+            "cold_start": self.cold_start,
         }
 
     def as_detailed(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memory.engine.config import FusionKind, SuspectedLine
+from memory.engine.config import FusionKind, SkipRedundant, SuspectedLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class RecallSettings:
     that is negative or no finite number counts as 0. `recent_score` is the relevance of a concept
     of the `recent_interactions` newest interactions, on the scale of a cosine; `literal_score` that
     of one that holds a query without words as it stands. `suspected_supersession_line` says when a
-    guess that one hit replaces another is told. `show_authors` adds to each label who wrote the
+    guess that one hit replaces another is told, `skip_redundant` which hits give up their slot
+    because another says the same. `show_authors` adds to each label who wrote the
     concept.
     """
 
@@ -47,6 +48,7 @@ class RecallSettings:
     literal_score: float = 1.0
     fusion: FusionSettings = field(default_factory=FusionSettings)
     suspected_supersession_line: SuspectedLine = SuspectedLine.VALIDATED
+    skip_redundant: SkipRedundant = SkipRedundant.OFF
     show_authors: bool = False
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from hosting import AGENT, statement
-from lambo_site.configuration import EmbedderKind, ProcessSettings
+from lambo_site.configuration import AuthMode, EmbedderKind, ProcessSettings
 from lambo_site.wiring import build_host
 from memory.engine.config import Config, Durability, MatchStrategy
 from memory.engine.errors import InvalidConfiguration
-from memory.engine.requests import RecallRequest
+from memory.engine.requests import Caller, RecallRequest
+from memory.engine.rights import Scope
+from memory.engine.tokens import TokenRequest
 
 
 def settings_of(folder: Path, kind: EmbedderKind, **others: object) -> ProcessSettings:
@@ -51,3 +53,19 @@ def test_an_embedder_that_cannot_work_stops_the_start(tmp_path: Path) -> None:
 
 def test_the_demo_goes_by_words_whatever_is_configured(tmp_path: Path) -> None:
     build_host(settings_of(tmp_path, EmbedderKind.LLAMA, is_demo=True), node_id="node")
+
+
+@pytest.mark.parametrize("mode", AuthMode)
+async def test_the_age_of_a_token_counts_only_where_nobody_may_borrow_its_name(
+    tmp_path: Path, mode: AuthMode
+) -> None:
+    """One caller in local mode wrote under the names of two token holders and met the quorum."""
+    host = build_host(settings_of(tmp_path, EmbedderKind.NONE, auth_mode=mode), node_id="node")
+    await host.start()
+    try:
+        request = TokenRequest("ci", "ann", frozenset({Scope.WRITE}), ("*",))
+        await host.tokens.create(request, Caller("olga", is_operator=True))
+        ages = await host.cycles.token_ages()
+    finally:
+        await host.close()
+    assert set(ages.created_at) == ({"ann"} if mode is AuthMode.TOKENS else set())

@@ -66,6 +66,7 @@ def test_every_numeric_setting_has_a_bound() -> None:
     choices = {
         *("durability", "match_strategy", "fusion_kind", "accept_client_vectors"),
         *("promotion_policy", "canonization_supersede", "suspected_supersession_line"),
+        "skip_redundant",
     }
     assert {field.name for field in fields(Config)} == {*BOUNDS, *choices}
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ from memory.engine.audit_verification import FaultKind
 from memory.engine.errors import RejectedByStore
 from memory.engine.mutations import Mutation, PutAudit
 from memory.engine.requests import RootGoalRequest
+from memory.engine.times import SECOND
 from memory.engine.types import AuditEntry, AuditKind
 from memory.service.audit_check import PAGE_ROWS, SESSIONS_PER_PAGE
+from memory.system import RandomIds, SystemClock
 from memory.testing import FaultKind as StoreFaultKind
-from memory.testing import FaultyStore
+from memory.testing import FaultyStore, ManualClock
 from sealed_stores import (
     SealedStore,
     derive,
@@ -70,6 +73,33 @@ async def test_every_act_is_a_link_and_the_chain_goes_on_after_a_restart(
     report = await asyncio.to_thread(sealed.check)
     assert report.is_sound, report.lines()
     assert report.verified_count == 5
+
+
+async def test_a_server_whose_clock_is_behind_the_last_one_s_gives_ids_that_sort_after(
+    sealed: SealedStore,
+) -> None:
+    """Sorted by id its rows came first, and what was confirmed was told in another order."""
+    clock = ManualClock()
+    for seconds in (0, -500, -1_000):
+        clock.set_wall_time(ManualClock().now() + seconds * SECOND)
+        async with hosting(sealed.store, clock=clock, audit=sealed.keeper()) as host:
+            await write_trail(host, 2)
+    rows = await asyncio.to_thread(sealed.trail.read_rows, "s", after=None, limit=100)
+    ids = [row.columns.id for row in rows]
+    assert len(ids) == 6
+    assert ids == sorted(ids)
+
+
+async def test_an_id_ages_ahead_does_not_carry_the_others_with_it(tmp_path: Path) -> None:
+    sealed, ids = sealed_in_memory(tmp_path), RandomIds()
+    async with hosting(sealed.store, audit=sealed.keeper()) as host:
+        await write_trail(host, 1)
+    loaded = sealed.store.load_session("s")
+    assert loaded is not None
+    far = loaded.chain._replace(latest_id="ffffffff-ffff-7fff-bfff-ffffffffffff")
+    sealed.keeper().chain_of(replace(loaded, chain=far), ids)
+    now = SystemClock().now()
+    assert ids.next_ordered_id(now) < RandomIds().next_ordered_id(now + SECOND)
 
 
 async def test_a_host_without_a_key_links_nothing(sealed: SealedStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ from memory.engine.times import SECOND
 from memory.engine.types import AuditKind, ConceptType, Status
 from memory.service.host import SessionHost
 from memory.testing import InMemoryStore, ManualClock
+from sealed_stores import sealed_in_memory
 
 # -- what is earned --------------------------------------------------------------------------------
 
@@ -324,6 +326,24 @@ async def test_a_sweep_comes_after_so_many_mutations_and_not_for_its_own() -> No
                 assert memory.cycles.stats().mutations_since_sweep == 0
         assert swept >= 2
         assert survived(memory.graph) == swept
+
+
+async def test_what_a_sweep_takes_out_brings_no_further_sweep_where_its_rows_are_sealed(
+    tmp_path: Path,
+) -> None:
+    """Linking the audit rows made the group look like somebody's write."""
+    sealed, clock = sealed_in_memory(tmp_path), ManualClock()
+    async with cycling(sealed.store, clock, audit=sealed.keeper()) as host:
+        rain = statement(*(f"it rained {n}" for n in range(8)), kind=ConceptType.OBSERVATION)
+        await host.write("s", lambda memory: memory.derive(rain, AGENT), create=True)
+        clock.advance(400 * DAY)
+        for number in range(40):
+            await write(host, SUBJECT, f"later {number}")
+        memory = await host.memory("s", create=False)
+        assert (await memory.collect(is_forced=True))["concepts_collected"] > 0
+        assert memory.cycles is not None
+        assert memory.cycles.stats().mutations_since_sweep == 0
+        assert sealed.check().is_sound
 
 
 async def test_what_is_collected_leaves_a_row_and_comes_back() -> None:
