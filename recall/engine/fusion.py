@@ -49,6 +49,10 @@ make an answer of the farthest.
 """
 
 
+LENT_MOST: Final = 0.9
+"""Of the best lender's relevance: a borrower's own and what it is lent end there."""
+
+
 class _Shares(NamedTuple):
     """What concept rows get: rows, (n,) int64, and scores, (n,) float64, aligned."""
 
@@ -106,6 +110,7 @@ def merge_by_rank(
         relevant = _sum([shares for leg, shares in shares_of.items() if leg is not Leg.RECENT])
         context = _context(graph, relevant)
         shares_of[Leg.CONTEXT] = _Shares(context.rows, fusion.context_weight * context.scores)
+        shares_of[Leg.CONTEXT] = _below_lenders(graph, relevant, shares_of[Leg.CONTEXT])
     rows, scores = _best(_sum(list(shares_of.values())), count=limit)
     found_by = {leg: frozenset(shares.rows.tolist()) for leg, shares in shares_of.items()}
     merged = [
@@ -180,6 +185,24 @@ def _context(graph: Graph, relevant: _Shares) -> _Shares:
             rows += written
             scores += [amount / len(written)] * len(written)
     return _Shares(np.array(rows, dtype=np.int64), np.array(scores, dtype=np.float64))
+
+
+def _below_lenders(graph: Graph, relevant: _Shares, context: _Shares) -> _Shares:
+    """What is lent, cut so that nobody comes before the best of those who lent to it."""
+    own = dict(zip(relevant.rows.tolist(), relevant.scores.tolist(), strict=True))
+    origins = graph.concepts["origin"]
+    lenders = _lenders(relevant)
+    best: dict[int, float] = {}
+    for row, score in zip(lenders.rows.tolist(), lenders.scores.tolist(), strict=True):
+        place = int(origins[row])
+        best[place] = max(score, best.get(place, 0.0))
+    most = [
+        max((best.get(int(origins[row]) - step, 0.0) for step, _ in CONTEXT_STEPS), default=0.0)
+        * LENT_MOST
+        - own.get(row, 0.0)
+        for row in context.rows.tolist()
+    ]
+    return _Shares(context.rows, np.minimum(context.scores, np.maximum(most, 0.0)))
 
 
 def _lenders(relevant: _Shares) -> _Shares:

@@ -48,7 +48,10 @@ def read(data_dir: Path, sql: str) -> list[tuple[Any, ...]]:
 
 def runs(data_dir: Path) -> list[tuple[str, bool, int]]:
     """Every run: what it came to, whether well, after how many attempts."""
-    found = read(data_dir, "SELECT result, success, attempt_count FROM django_q_task")
+    found = read(
+        data_dir,
+        "SELECT result, success, attempt_count FROM django_q_task WHERE \"group\" = 'retention'",
+    )
     return [(str(dbsafe_decode(result)), bool(good), count) for result, good, count in found]
 
 
@@ -118,7 +121,7 @@ def engine_locked(data_dir: Path) -> Iterator[sqlite3.Connection]:
 
 def make_due(data_dir: Path, since: timedelta) -> None:
     moment = (datetime.now(UTC) - since).strftime("%Y-%m-%d %H:%M:%S.%f")
-    change(data_dir, "UPDATE django_q_schedule SET next_run = ?", moment)
+    change(data_dir, "UPDATE django_q_schedule SET next_run = ? WHERE name = 'retention'", moment)
 
 
 def test_job_runs_is_recorded_and_a_day_that_was_missed_is_one_run(tmp_path: Path) -> None:
@@ -131,19 +134,26 @@ def test_job_runs_is_recorded_and_a_day_that_was_missed_is_one_run(tmp_path: Pat
         assert attempts == 1
         runtime = read_runtime(data_dir)
         assert runtime is not None
-        sql = "SELECT name, cluster, minutes, schedule_type FROM django_q_schedule"
+        sql = (
+            "SELECT name, cluster, minutes, schedule_type FROM django_q_schedule"
+            " WHERE name = 'retention'"
+        )
         assert read(data_dir, sql) == [("retention", runtime.node_id, 60, "I")]
         with LamboClient.local(data_dir, as_operator=True) as client:
-            (job,) = client.list_jobs()["structured"]["jobs"]
+            (job,) = (
+                job for job in client.list_jobs()["structured"]["jobs"] if job["job"] == "retention"
+            )
         assert (job["run_by"], job["last_outcome"]) == ("cluster", "retention: ran 1")
         assert server.stop().code == 0
-    change(data_dir, "UPDATE django_q_schedule SET minutes = 10")
+    change(data_dir, "UPDATE django_q_schedule SET minutes = 10 WHERE name = 'retention'")
     make_due(data_dir, timedelta(days=1))
     with serving(tmp_path, **CLUSTER) as server:
         await_run(server, 2)
         eventually(lambda: not is_queued(data_dir), "nothing waits")
         # The operator's interval is still there, and the next run lies ahead of now.
-        ((minutes, next_run),) = read(data_dir, "SELECT minutes, next_run FROM django_q_schedule")
+        ((minutes, next_run),) = read(
+            data_dir, "SELECT minutes, next_run FROM django_q_schedule WHERE name = 'retention'"
+        )
         assert minutes == 10
         assert datetime.fromisoformat(next_run).replace(tzinfo=UTC) > datetime.now(UTC)
         assert len(runs(data_dir)) == 2
@@ -175,7 +185,7 @@ def test_run_that_always_fails_ends_as_a_failure(tmp_path: Path) -> None:
         server.stop()
         data_dir = server.data_dir
     change(data_dir, "DELETE FROM django_q_task")
-    change(data_dir, "UPDATE django_q_schedule SET args = ?", "'nothing'")
+    change(data_dir, "UPDATE django_q_schedule SET args = ? WHERE name = 'retention'", "'nothing'")
     make_due(data_dir, timedelta(hours=2))
     with serving(tmp_path, **CLUSTER) as server:
         eventually(
@@ -231,7 +241,9 @@ def test_server_without_a_cluster_starts_no_process_and_times_its_jobs_itself(
 ) -> None:
     with serving(tmp_path, LAMBO_CLUSTER="false") as server:
         with LamboClient.local(server.data_dir, as_operator=True) as client:
-            (job,) = client.list_jobs()["structured"]["jobs"]
+            (job,) = (
+                job for job in client.list_jobs()["structured"]["jobs"] if job["job"] == "retention"
+            )
             assert job["run_by"] == "ticker"
             assert client.run_job("retention")["structured"]["ran"] == 1
         assert not cluster_of(server.data_dir)

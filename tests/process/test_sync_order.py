@@ -165,5 +165,6 @@ def stored_keys(disk: SyncedDisk, folder: Path) -> set[str]:
         keys = {key for (key,) in connection.execute("SELECT key FROM lambo_receipt")}
         contents = {text for (text,) in connection.execute("SELECT content FROM lambo_concept")}
         assert {content_of(key) for key in keys} <= contents
-        assert connection.execute("SELECT position FROM lambo_lease").fetchall() == [(len(keys),)]
+        ((position,),) = connection.execute("SELECT position FROM lambo_lease").fetchall()
+        assert position >= len(keys)  # the server takes positions of its own
     return keys

@@ -18,11 +18,11 @@ def filled(lambo: CommandLine) -> CommandLine:
 def test_recall_prints_the_context_block(filled: CommandLine) -> None:
     ran = filled("recall", "user schema")
     assert ran.code == 0
-    assert ran.out.startswith("user schema [Entity, by ")
+    assert "user schema [Entity, by " in ran.out
     assert ran.err == ""
     data = filled("recall", "--query", "user schema", "--json").json
     assert data["context"] == ran.out.rstrip("\n")
-    assert data["hits"][0]["content"] == "user schema"
+    assert "user schema" in {hit["content"] for hit in data["hits"]}
 
 
 def test_recall_answers_what_depends_on_a_concept(filled: CommandLine) -> None:

@@ -174,7 +174,10 @@ def test_data_folder_named_like_a_number_is_a_name(tmp_path: Path) -> None:
         ("[server]\nprot = 1\n", "did you mean server.port?"),
         ("promotion_policy = 'Solo'\n", "must be one of swarm, solo, quorum"),
         ("[canonization]\nblast_radius = 2\n", "unknown section [canonization]"),
-        ("canonization_edge_min_age_seconds = 0\n", "unknown key canonization_edge_min_age_seconds"),
+        (
+            "canonization_edge_min_age_seconds = 0\n",
+            "unknown key canonization_edge_min_age_seconds",
+        ),
         ("server = 5\n", "server must be a section"),
         ("[server.port]\nvalue = 1\n", "server.port must be a whole number"),
         ("[server]\nport = \n", "is not valid TOML"),

@@ -42,9 +42,7 @@ def test_edges_are_dated_as_the_write_that_made_them(is_backdated: bool) -> None
     team.derive("ann", "pillar")
     for days in (-9, 9):
         told = team.now + days * DAY * SECOND
-        team.derive(
-            "ben", f"use{days}", on=["pillar"], event_time=told, is_backdated=is_backdated
-        )
+        team.derive("ben", f"use{days}", on=["pillar"], event_time=told, is_backdated=is_backdated)
     graph = team.graph
     edges = np.array(graph.concepts.arriving[team.row("pillar")][1:])
     moments = graph.interactions()[1:]
