@@ -49,7 +49,7 @@ make an answer of the farthest.
 """
 
 
-LENT_MOST: Final = 0.9
+LENT_MOST: Final = 0.75
 """Of the best lender's relevance: a borrower's own and what it is lent end there."""
 
 
