@@ -191,7 +191,9 @@ def test_interpreter_that_is_not_there_is_reported(data_dir: Path) -> None:
 
 def test_server_that_never_answers_is_given_up_and_named(data_dir: Path) -> None:
     began = time.monotonic()
-    with pytest.raises(ServerNotStarted, match="holds the data folder and does not answer") as first:
+    with pytest.raises(
+        ServerNotStarted, match="holds the data folder and does not answer"
+    ) as first:
         find_or_start_server(data_dir, env=child_environment(), command=MUTE, wait_seconds=3)
     assert time.monotonic() - began < 10
     # The next caller waits for the same process, and starts no second one.
