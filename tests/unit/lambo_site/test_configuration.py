@@ -10,14 +10,11 @@ import pytest
 from lambo_site.configuration import (
     DIMENSIONS,
     SETTINGS,
-    EmbedderKind,
-    LogFormat,
-    LogLevel,
     ProcessSettings,
     Setting,
-    StoreKind,
     load_process_settings,
 )
+from lambo_site.setting_readers import EmbedderKind, LogFormat, LogLevel, StoreKind
 from memory.embed.registry import CHOICES
 from memory.engine.config import Config, Durability, FusionKind, MatchStrategy
 from memory.engine.embedding import DIMENSIONS_MAX

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hosting import AGENT, statement
-from lambo_site.configuration import AuthMode, EmbedderKind, ProcessSettings
+from lambo_site.configuration import ProcessSettings
+from lambo_site.setting_readers import AuthMode, EmbedderKind
 from lambo_site.wiring import build_host
 from memory.engine.config import Config, Durability, MatchStrategy
 from memory.engine.errors import InvalidConfiguration
