@@ -15,7 +15,7 @@ from memory.engine.embedding import Vector
 from memory.engine.errors import LamboError
 from memory.engine.goals import RootGoalResult, SynonymResult, plan_root_goal, plan_synonym
 from memory.engine.graph import Graph
-from memory.engine.hybrid import Meanings, look_up
+from memory.engine.hybrid import Meanings, Search, search_for_texts
 from memory.engine.mutations import Mutation
 from memory.engine.requests import (
     ActionRequest,
@@ -41,6 +41,7 @@ from memory.engine.types import (
     NodeId,
     Snapshot,
 )
+from memory.engine.vector_table import VectorTable, nearest
 from memory.testing import SequentialIds
 
 START: Micros = 1_000 * SECOND
@@ -54,6 +55,12 @@ def concept(
     against: Sequence[str] = (),
 ) -> ConceptInput:
     return ConceptInput(content, concept_type, tuple(depends_on), tuple(against))
+
+
+def look_up(search: Search, table: VectorTable) -> Meanings:
+    """What a search finds in a table as it is now."""
+    view = table.view()
+    return search.result(table, view.version, nearest(view, [*search.queries.values()]))
 
 
 def observation(content: str) -> ConceptInput:
@@ -110,7 +117,8 @@ class Scribe:
         contract, table = self.graph.contract, self.graph.vectors
         if contract is None or table is None:
             return None
-        return look_up(contract, table, table.view(), self.vectors, matched_by_meaning=texts)
+        search = search_for_texts(contract, self.vectors, matched_by_meaning=texts)
+        return look_up(search, table)
 
     def act(
         self,

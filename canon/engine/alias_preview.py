@@ -26,7 +26,7 @@ from memory.engine.lexical_veto import find_veto, same_identifiers
 from memory.engine.showing import in_passing
 from memory.engine.text import canonical_key
 from memory.engine.types import EdgeType, NodeId, Status
-from memory.engine.vector_table import nearest, ranked
+from memory.engine.vector_table import Query, nearest, ranked
 
 NAMES_MAX: Final = 200
 """Cited names that are compared by meaning, the most cited first."""
@@ -125,7 +125,7 @@ def _similar_pairs(graph: Graph, floor: float) -> Iterator[tuple[int, int, float
         vector = graph.vectors.get(name)
         if vector is None:
             continue
-        (found,) = nearest(view, vector[None, :], RULINGS_PER_NAME + 1, floor=floor)
+        (found,) = nearest(view, [Query(vector, RULINGS_PER_NAME + 1, floor)])
         for ruling, cosine in ranked(found, RULINGS_PER_NAME + 1, tie_key=graph.id_at):
             if ruling != name and _may_stand_for(graph, name, ruling):
                 yield name, ruling, cosine

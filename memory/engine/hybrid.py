@@ -4,8 +4,9 @@ Owns the rules between a new concept and those its vector is near to. Nothing is
 by meaning is a Semantic edge between two concepts, so a chain of near neighbours stays a chain. The
 cosine only proposes; the lexical veto and the caller's own citations decide.
 
-`look_up` may run on any thread, over a published view of the vectors; everything else belongs to
-the synchronous step, which brings those results up to date before it believes them. Pure.
+A `Search` says what is looked up before a write or a recall, which may be done on any thread, over
+a published view of the vectors; everything else belongs to the synchronous step, which brings those
+results up to date before it believes them. Pure.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from memory.engine.supersession import REPLACING_VETOES, is_new_version
 from memory.engine.text import canonical_key
 from memory.engine.times import Micros
 from memory.engine.types import ConceptType, EdgeType, NodeId
-from memory.engine.vector_table import Found, VectorTable, VectorView, nearest, ranked
+from memory.engine.vector_table import Found, Query, VectorTable, ranked
 
 NEAREST: Final = 8
 """Concepts looked at for each new text; each may cost a reading of both texts."""
@@ -46,6 +47,8 @@ READ_IN_STEP_CHARS: Final = 16_384
 NEAREST_TO_QUERY: Final = 100
 """Concepts looked up for a question, however short the answer: agreement with what words find shows
 far down the list."""
+EVERYTHING: Final = 2**62
+"""More rows than any table has."""
 QUERY_FLOOR: Final = 0.0
 """A concept that points away from a question is no answer to it."""
 REPLACEMENTS: Final = 3
@@ -108,27 +111,38 @@ class Outcome:
     replacements: list[ReplacementCandidate] = field(default_factory=list)
 
 
-def look_up(
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What has to be looked up for a write or a question: the vectors of its texts, and the queries
+    of those texts that have neighbours to find."""
+
+    contract: EmbeddingContract
+    vectors: Mapping[str, Vector]
+    queries: Mapping[str, Query]
+    verdicts: Mapping[tuple[str, str], Verdict] = field(default_factory=dict)
+
+    def result(self, table: VectorTable, version: int, found: Iterable[Found]) -> Meanings:
+        """What the queries found, in their order, in the view of a version of a table."""
+        by_text = dict(zip(self.queries, found, strict=True))
+        return Meanings(self.contract, self.vectors, by_text, table, version, self.verdicts)
+
+
+def search_for_texts(
     contract: EmbeddingContract,
-    table: VectorTable,
-    view: VectorView,
     embedded: Mapping[str, Embedded],
     *,
-    matched_by_meaning: Collection[str],
-) -> Meanings:
+    matched_by_meaning: Iterable[str],
+) -> Search:
     """The usable vectors, and the neighbours of those texts that may be linked."""
     vectors = {
         text: vector
         for text, vector in embedded.items()
         if not isinstance(vector, EmbeddingFailure)
     }
+    floor = calibration_of(contract).merge_threshold
     wanted = [text for text in matched_by_meaning if text in vectors]
-    found: dict[str, Found] = {}
-    if wanted:
-        queries = np.stack([vectors[text] for text in wanted])
-        floor = calibration_of(contract).merge_threshold
-        found = dict(zip(wanted, nearest(view, queries, LOOKED_FOR, floor=floor), strict=True))
-    return Meanings(contract, vectors, found, table, view.version)
+    queries = {text: Query(vectors[text], LOOKED_FOR, floor) for text in wanted}
+    return Search(contract, vectors, queries)
 
 
 def is_behind(graph: Graph, meanings: Meanings) -> bool:
@@ -146,10 +160,9 @@ def is_behind(graph: Graph, meanings: Meanings) -> bool:
     )
 
 
-def look_again(meanings: Meanings, table: VectorTable, view: VectorView) -> Meanings:
-    """The same look-up in a newer view."""
-    wanted = dict.fromkeys(meanings.found)
-    again = look_up(meanings.contract, table, view, meanings.vectors, matched_by_meaning=wanted)
+def search_again(meanings: Meanings) -> Search:
+    """The same search, for a newer view."""
+    again = search_for_texts(meanings.contract, meanings.vectors, matched_by_meaning=meanings.found)
     return replace(again, verdicts=meanings.verdicts)
 
 
@@ -185,23 +198,20 @@ def _judge(
     return Verdict(veto.reason, is_new)
 
 
-def look_up_query(
+def search_for_question(
     contract: EmbeddingContract,
-    table: VectorTable,
-    view: VectorView,
     query: str,
     vector: Vector,
     *,
     top_k: int,
     is_filtered: bool = False,
-) -> Meanings:
+) -> Search:
     """What a question is near to; for `nearest_to_query`.
 
     Where a filter decides later what may be shown, everything that is near at all.
     """
-    limit = max(top_k, NEAREST_TO_QUERY, view.count if is_filtered else 0)
-    (found,) = nearest(view, vector[np.newaxis], limit, floor=QUERY_FLOOR)
-    return Meanings(contract, {query: vector}, {query: found}, table, view.version)
+    limit = EVERYTHING if is_filtered else max(top_k, NEAREST_TO_QUERY)
+    return Search(contract, {query: vector}, {query: Query(vector, limit, QUERY_FLOOR)})
 
 
 def nearest_to_query(
@@ -214,7 +224,7 @@ def nearest_to_query(
 ) -> list[tuple[int, float]]:
     """(row, cosine) of the concepts nearest to a question, best first, then by id.
 
-    At most `limit`, which is no more than `look_up_query` looked for. Of all rows only those
+    At most `limit`, which is no more than `search_for_question` looked for. Of all rows only those
     `accepted`, a mask by row, are listed.
     """
     if accepted is None:

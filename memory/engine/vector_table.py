@@ -65,6 +65,14 @@ class Found:
     is_cut: bool = False
 
 
+class Query(NamedTuple):
+    """The best `k` rows at or above a cosine `floor` with a unit vector (d,) are looked for."""
+
+    vector: NDArray[np.float32]
+    k: int
+    floor: float
+
+
 class _Changed(NamedTuple):
     """What changed between two versions: all rows, and those still there with their vectors."""
 
@@ -168,7 +176,7 @@ class VectorTable:
 
         Scans on the caller's thread.
         """
-        (found,) = nearest(self.view(), query[np.newaxis], k, floor=floor)
+        (found,) = nearest(self.view(), [Query(query, k, floor)])
         return ranked(found, k, tie_key=tie_key)
 
     def up_to_date(
@@ -183,7 +191,7 @@ class VectorTable:
         if changed is not None and not changed.numbers:
             return found
         if changed is None or _is_short(found, changed.numbers, k):
-            (fresh,) = nearest(self.view(), query[np.newaxis], k, floor=floor)
+            (fresh,) = nearest(self.view(), [Query(query, k, floor)])
             return fresh
         kept = np.fromiter((row not in changed.numbers for row in found.rows.tolist()), np.bool_)
         some = np.flatnonzero(changed.vectors @ query >= floor - _MARGIN)
@@ -276,17 +284,22 @@ def exact_cosines(vectors: Matrix, query: NDArray[np.float32]) -> NDArray[np.flo
     return cosines
 
 
-def nearest(view: VectorView, queries: Matrix, k: int, *, floor: float) -> list[Found]:
-    """For each query (m, d) the rows of the view that are nearest and at or above a cosine."""
-    if not view.count:
+def nearest(view: VectorView, queries: Sequence[Query]) -> list[Found]:
+    """What each query finds in the view, in their order.
+
+    One pass over the matrix serves all queries: reading it takes longer than multiplying it. Takes
+    four bytes a row and query.
+    """
+    if not view.count or not queries:
         nothing = Found(np.zeros(0, dtype=np.int64), np.zeros(0))
         return [nothing] * len(queries)
-    columns = np.ascontiguousarray(queries.T)
+    columns = np.ascontiguousarray(np.stack([query.vector for query in queries]).T)
     rough = np.empty((view.count, len(queries)), dtype=np.float32)
     for low, block in zip(range(0, view.count, BLOCK_ROWS), view.blocks, strict=True):
         high = min(view.count, low + BLOCK_ROWS)
         np.matmul(block.vectors[: high - low], columns, out=rough[low:high])
-    return [_best(view, rough[:, at], query, k, floor=floor) for at, query in enumerate(queries)]
+    by_query = np.ascontiguousarray(rough.T)
+    return [_best(view, row, query) for row, query in zip(by_query, queries, strict=True)]
 
 
 def _is_short(found: Found, changed: set[int], k: int) -> bool:
@@ -297,14 +310,8 @@ def _is_short(found: Found, changed: set[int], k: int) -> bool:
     return bool(gone) and len(found.rows) - gone < k
 
 
-def _best(
-    view: VectorView,
-    rough: NDArray[np.float32],
-    query: NDArray[np.float32],
-    k: int,
-    *,
-    floor: float,
-) -> Found:
+def _best(view: VectorView, rough: NDArray[np.float32], query: Query) -> Found:
+    vector, k, floor = query
     slots = np.flatnonzero(rough >= floor - _MARGIN)
     is_cut = False
     if slots.size > k:
@@ -314,7 +321,7 @@ def _best(
         is_cut = not in_reach.all()
         slots = slots[in_reach]
     vectors, owners = _at(view, slots)
-    cosines = exact_cosines(vectors, query)
+    cosines = exact_cosines(vectors, vector)
     near = cosines >= floor
     if np.count_nonzero(near) > k:
         kth = np.partition(cosines, cosines.size - k)[cosines.size - k]

@@ -22,16 +22,17 @@ from memory.engine.graph import Graph
 from memory.engine.hybrid import (
     Meanings,
     is_behind,
-    look_again,
-    look_up,
-    look_up_query,
     new_texts,
     read_pairs,
+    search_again,
+    search_for_question,
+    search_for_texts,
     unread_pairs,
 )
 from memory.engine.mutations import Mutation, PutVector
 from memory.engine.requests import RecallRequest
 from memory.engine.types import NodeId
+from memory.service.scans import Scans
 from memory.service.text_embedder import TextEmbedder
 from memory.service.writes import Texts
 
@@ -50,7 +51,7 @@ def is_mismatch(graph: Graph, contract: EmbeddingContract | None) -> bool:
 
 
 async def find_meanings(
-    graph_now: Callable[[], Graph], embedder: TextEmbedder | None, texts: Texts
+    graph_now: Callable[[], Graph], embedder: TextEmbedder | None, scans: Scans, texts: Texts
 ) -> Meanings | None:
     """Embed the new ones of a write's texts and look up what they are near to, off the event loop.
 
@@ -71,16 +72,11 @@ async def find_meanings(
         return None
     wanted = set(texts.all[: texts.matched]) if graph.is_hybrid else set()
     matched = [text for text in every if text in wanted]
-    view = table.view()
-    if not matched or not view.count:
-        return look_up(contract, table, view, embedded, matched_by_meaning=matched)
-    meanings = await asyncio.to_thread(
-        look_up, contract, table, view, embedded, matched_by_meaning=matched
-    )
-    return await _prepare(graph_now, meanings)
+    search = search_for_texts(contract, embedded, matched_by_meaning=matched)
+    return await _prepare(graph_now, scans, await scans.look_up(search, table))
 
 
-async def _prepare(graph_now: Callable[[], Graph], meanings: Meanings) -> Meanings:
+async def _prepare(graph_now: Callable[[], Graph], scans: Scans, meanings: Meanings) -> Meanings:
     """Do off the event loop what the step that plans the write would take long for.
 
     Others write meanwhile, so it may have to be done again. After a few times the rest is left to
@@ -89,8 +85,7 @@ async def _prepare(graph_now: Callable[[], Graph], meanings: Meanings) -> Meanin
     for _ in range(LOOKS_MAX):
         graph = graph_now()
         if graph.vectors is not None and is_behind(graph, meanings):
-            view = graph.vectors.view()
-            meanings = await asyncio.to_thread(look_again, meanings, graph.vectors, view)
+            meanings = await scans.look_up(search_again(meanings), graph.vectors)
         elif pairs := unread_pairs(graph, meanings):
             meanings = await asyncio.to_thread(read_pairs, meanings, pairs)
         else:
@@ -99,7 +94,10 @@ async def _prepare(graph_now: Callable[[], Graph], meanings: Meanings) -> Meanin
 
 
 async def find_query(
-    graph_now: Callable[[], Graph], embedder: TextEmbedder | None, request: RecallRequest
+    graph_now: Callable[[], Graph],
+    embedder: TextEmbedder | None,
+    scans: Scans,
+    request: RecallRequest,
 ) -> tuple[Meanings | None, EmbeddingFailure | None]:
     """What a question is near to, or why that cannot be told. Both are None where it is not asked:
     without an embedder of the session's contract, or without any vector. A vector that came with
@@ -122,17 +120,14 @@ async def find_query(
     table, contract = graph.vectors, graph.contract
     if table is None or contract is None:
         return None, None
-    meanings = await asyncio.to_thread(
-        look_up_query,
+    search = search_for_question(
         contract,
-        table,
-        table.view(),
         request.query,
         result,
         top_k=request.top_k,
         is_filtered=not request.wanted.accepts_all,
     )
-    return meanings, None
+    return await scans.look_up(search, table), None
 
 
 # -- vectors made up for later ---------------------------------------------------------------------

@@ -58,6 +58,7 @@ from memory.service.replies import (
     replay,
     replayed,
 )
+from memory.service.scans import Scans
 from memory.service.session_link import SessionLink
 from memory.service.stats import SessionStats, count_graph
 from memory.service.text_embedder import TextEmbedder
@@ -122,6 +123,7 @@ class Memory(MemoryView, Writes, Readiness):
         self._position = position  # of the newest group applied to the RAM graph
         self._digests = OrderedDict(receipt_digests)
         self._embedder = embedder
+        self._scans = Scans()
         self._process_started_at = process_started_at
         self.accepted = AcceptedWrites(
             retry_initial_seconds=config.retry_initial_seconds,
@@ -136,7 +138,7 @@ class Memory(MemoryView, Writes, Readiness):
     async def _find_query(
         self, request: RecallRequest
     ) -> tuple[Meanings | None, EmbeddingFailure | None]:
-        return await find_query(lambda: self.graph, self._embedder, request)
+        return await find_query(lambda: self.graph, self._embedder, self._scans, request)
 
     async def stats(self) -> Reply:
         """Counts and health, with what the store had to set aside."""
@@ -207,7 +209,7 @@ class Memory(MemoryView, Writes, Readiness):
             await self._read_ahead(request)
             if look_up is not None:
                 await look_up()
-            meanings = await find_meanings(lambda: self.graph, self._embedder, texts)
+            meanings = await find_meanings(lambda: self.graph, self._embedder, self._scans, texts)
             await self._until_writable(was_accepted=was_accepted, needs_contract=needs_contract)
             # From here to the end of `_apply` nothing is awaited.
             now = self._clock.now()

@@ -22,6 +22,7 @@ from memory.engine import vector_table
 from memory.engine.embedding import Vector
 from memory.engine.vector_table import (
     Found,
+    Query,
     VectorTable,
     VectorView,
     exact_cosines,
@@ -86,7 +87,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule()
     def publish(self) -> None:
         view = self.table.view()
-        (found,) = nearest(view, self.query[np.newaxis], K, floor=FLOOR)
+        (found,) = nearest(view, [Query(self.query, K, FLOOR)])
         self.views.append((view, shown(view), found))
 
     @invariant()

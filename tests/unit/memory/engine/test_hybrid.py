@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from graph_writing import START, Scribe, concept, observation, reopened
+from graph_writing import START, Scribe, concept, look_up, observation, reopened
 from memory.engine.embedding import EmbeddingContract, EmbeddingFailure, Vector, check_vector
 from memory.engine.errors import InvalidArgument
 from memory.engine.graph import Graph
@@ -18,8 +18,8 @@ from memory.engine.hybrid import (
     Meanings,
     ReplacementCandidate,
     is_behind,
-    look_again,
     read_pairs,
+    search_again,
     unread_pairs,
 )
 from memory.engine.lexical_veto import find_veto
@@ -242,7 +242,7 @@ def test_a_look_up_that_lies_far_behind_is_done_again_with_the_same_result(write
     for row in range(10, 11 + CHANGES_IN_STEP):
         table.put(row, at(170))
     assert is_behind(writer.graph, stale)
-    fresh = look_again(stale, table, table.view())
+    fresh = look_up(search_again(stale), table)
     assert not is_behind(writer.graph, fresh)
     assert set(fresh.found["gamma"].rows.tolist()) == {writer.row("alpha"), writer.row("beta")}
 

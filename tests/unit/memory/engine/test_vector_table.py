@@ -8,6 +8,7 @@ from memory.engine.embedding import Vector
 from memory.engine.vector_table import (
     BLOCK_ROWS,
     CHANGES_KEPT,
+    Query,
     VectorTable,
     exact_cosines,
     nearest,
@@ -63,7 +64,7 @@ def test_everything_tied_with_the_last_place_is_found_even_beyond_k() -> None:
     vector = unit_vectors(1)[0]
     for row in range(40):
         table.put(row, vector)
-    (found,) = nearest(table.view(), vector[np.newaxis], 5, floor=0.9)
+    (found,) = nearest(table.view(), [Query(vector, 5, 0.9)])
     assert sorted(found.rows.tolist()) == list(range(40))
     assert not found.is_cut
 
@@ -125,7 +126,7 @@ def test_a_result_older_than_the_kept_changes_is_searched_again() -> None:
     table, vectors = filled(10)
     query = vectors[4]
     view = table.view()
-    (found,) = nearest(view, query[np.newaxis], 2, floor=0.9)
+    (found,) = nearest(view, [Query(query, 2, 0.9)])
     table.remove(4)
     for _ in range(2 * CHANGES_KEPT + 1):
         table.put(7, query)
@@ -138,7 +139,7 @@ def test_what_was_found_beyond_the_wanted_makes_up_for_rows_that_changed() -> No
     for row in range(5):
         table.put(row, vectors[4])
     view, query = table.view(), vectors[4]
-    (found,) = nearest(view, query[np.newaxis], 4, floor=-1.0)
+    (found,) = nearest(view, [Query(query, 4, -1.0)])
     assert found.is_cut
     table.remove(0)
     # Four of the five are as good as they were; a search for two of them is not needed.

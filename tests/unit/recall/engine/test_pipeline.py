@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graph_writing import look_up
 from memory.engine.embedding import (
     EMBEDDING_GEMMA,
     EmbeddingContract,
@@ -12,7 +13,7 @@ from memory.engine.embedding import (
     Vector,
     check_vector,
 )
-from memory.engine.hybrid import Meanings, look_up_query
+from memory.engine.hybrid import Meanings, search_for_question
 from memory.engine.requests import ConceptFilter, RecallRequest
 from memory.engine.types import ConceptType, EdgeType, Status
 from memory.engine.vector_table import VectorTable
@@ -347,7 +348,7 @@ def asked(writer: GraphWriter, query: str, *, top_k: int = 5) -> Meanings:
     table, contract = writer.graph.vectors, writer.graph.contract
     assert table is not None
     assert contract is not None
-    return look_up_query(contract, table, table.view(), query, unit(1, 0, 0), top_k=top_k)
+    return look_up(search_for_question(contract, query, unit(1, 0, 0), top_k=top_k), table)
 
 
 def test_recall_finds_by_meaning_what_no_word_finds(meant: GraphWriter) -> None:
@@ -433,9 +434,8 @@ def test_a_filter_reaches_what_is_far_by_meaning(meant: GraphWriter) -> None:
     table.put(meant.row(last), unit(3, 2, 0))
     grow_old(meant)
     request = RecallRequest("elsewhere", wanted=ConceptFilter(agents=("bob",)))
-    meanings = look_up_query(
-        contract, table, table.view(), "elsewhere", unit(1, 0, 0), top_k=5, is_filtered=True
-    )
+    search = search_for_question(contract, "elsewhere", unit(1, 0, 0), top_k=5, is_filtered=True)
+    meanings = look_up(search, table)
 
     result = recall(meant.graph, request, now=START, settings=BY_MAX, meanings=meanings)
 
