@@ -10,6 +10,7 @@ done is always in the log.
 from __future__ import annotations
 
 import asyncio
+from asyncio import sleep
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 Counts: TypeAlias = Mapping[str, int]
 
+PACE: Final = 10
+REST_SECONDS_MAX: Final = 0.5
+"""A session that is to be put away waits for its sweep to notice."""
+
 _STOOD_STILL: Final[Counts] = {}
 
 
@@ -54,7 +59,7 @@ async def evaluate(
             except StopIteration as done:
                 mutations: tuple[Mutation, ...] = done.value
                 break
-            await asyncio.sleep(0)
+            await sleep(0)
             if memory.graph is not graph or not memory.takes_cycles():
                 return _STOOD_STILL
         outcome = memory.queue(mutations)
@@ -65,9 +70,18 @@ async def evaluate(
 
 
 async def collect(
-    memory: Memory, *, clock: Clock, ids: IdSource, is_forced: bool = False
+    memory: Memory,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    is_forced: bool = False,
+    is_paced: bool = False,
 ) -> Counts:
-    """Sweep, if that is due or forced, and count the survivors."""
+    """Sweep, if that is due or forced, and count the survivors.
+
+    A large session's sweep is hundreds of groups. Paced, it rests between them for as long as keeps
+    its share of the event loop at one in `PACE`, so that those who write meanwhile hardly notice.
+    """
     async with memory.cycle_turn:
         graph, cycles = memory.graph, memory.cycles
         if cycles is None or not memory.takes_cycles():
@@ -76,16 +90,17 @@ async def collect(
         steps = cycles.collect(graph, clock.now(), ids=ids, is_forced=is_forced)
         # What a step has planned counts as done to the next: ask only where it can be queued.
         while memory.graph is graph and memory.takes_cycles():
+            began = clock.monotonic()
             mutations = next(steps, None)
             if mutations is None:
                 break
-            if not mutations:
-                await asyncio.sleep(0)
-                continue
-            outcome = memory.queue(mutations)
-            await asyncio.wait([outcome])
-            if outcome.result() is Outcome.COMMITTED:
-                counts.update(_removals(mutations))
+            outcome = memory.queue(mutations) if mutations else None
+            rest_seconds = (clock.monotonic() - began) * (PACE - 1) if is_paced else 0.0
+            if outcome is not None:
+                await asyncio.wait([outcome])
+                if outcome.result() is Outcome.COMMITTED:
+                    counts.update(_removals(mutations))
+            await sleep(min(rest_seconds, REST_SECONDS_MAX))
         return counts
 
 

@@ -47,7 +47,7 @@ class CycleWork:
             clock=clock,
             spawn=spawn,
             tell=self._tell,
-            collect=lambda memory: memory.collect(),
+            collect=lambda memory: memory.collect(is_paced=True),
         )
 
     def start(self) -> None:

@@ -409,12 +409,16 @@ class Memory(MemoryView, Writes, Readiness):
             self, clock=self._clock, ids=self._ids, tokens=tokens, is_forced=is_forced
         )
 
-    async def collect(self, *, is_forced: bool = False) -> Counts:
-        """Sweep, if that is due or forced, and count the survivors."""
-        return await cycle_runs.collect(self, clock=self._clock, ids=self._ids, is_forced=is_forced)
+    async def collect(self, *, is_forced: bool = False, is_paced: bool = False) -> Counts:
+        """Sweep and count survivors, if due or `is_forced`; `is_paced`, beside others' work."""
+        return await cycle_runs.collect(
+            self, clock=self._clock, ids=self._ids, is_forced=is_forced, is_paced=is_paced
+        )
 
     async def settle_cycles(self) -> None:
         """Look at what has matured before the session is put away; a fault waits for the next."""
+        if self.cycle_turn.locked():  # a paced sweep may last: the next process evaluates
+            return
         try:
             await self.evaluate()
         except Exception:  # putting away must not fail for want of an evaluation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ from memory.engine.requests import (
 )
 from memory.engine.times import SECOND
 from memory.engine.types import AuditKind, ConceptType, Status
+from memory.service import cycle_runs
+from memory.service.cycle_runs import PACE, REST_SECONDS_MAX
 from memory.service.host import SessionHost
 from memory.testing import InMemoryStore, ManualClock
 from sealed_stores import sealed_in_memory
@@ -307,6 +310,44 @@ async def test_a_restart_in_the_middle_counts_each_survivor_once() -> None:
         graph = memory.graph
         assert set(graph.concepts["gc_survived"][graph.concept_rows()].tolist()) == {1}
         assert not memory.cycles.needs_collection(clock.now())
+
+
+async def test_a_paced_sweep_rests_in_proportion_to_its_groups_and_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sweep of a large session went on without a pause, and each write waited for a group."""
+
+    class Passing(ManualClock):
+        """Whatever is done takes time."""
+
+        def monotonic(self) -> float:
+            self.advance(0.02)
+            return super().monotonic()
+
+    clock = Passing()
+    rests: list[float] = []
+    resting, go_on = asyncio.Event(), asyncio.Event()
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+        resting.set()
+        await go_on.wait()
+
+    async with cycling(InMemoryStore(), clock) as host:
+        for start in range(0, 600, 60):
+            await write(host, *(f"concept {number}" for number in range(start, start + 60)))
+        memory = await host.memory("s", create=False)
+        clock.advance(DAY)  # so that a sweep is due
+        with monkeypatch.context() as patch:
+            patch.setattr(cycle_runs, "sleep", rest)
+            sweep = asyncio.create_task(memory.collect(is_paced=True))
+            await resting.wait()
+            await memory.settle_cycles()  # nobody who puts the session away waits for it
+            go_on.set()
+            assert (await sweep)["survivors_counted"] == 600
+    assert len(rests) >= 3  # the sweep, and twice five hundred survivors at most
+    assert min(rests) >= 0.02 * (PACE - 1)
+    assert max(rests) <= REST_SECONDS_MAX
 
 
 async def test_a_sweep_comes_after_so_many_mutations_and_not_for_its_own() -> None:
