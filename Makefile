@@ -4,6 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 ROUNDS ?= 30
+SEEDS ?= 10000
 # Where the one engine that is compiled at install is tested, apart from everything else.
 LLAMA_BIN := .llama-venv/bin
 
@@ -18,7 +19,7 @@ RUN_STAMP := $(VENV)/.installed-$(HASH)
 DEV_STAMP := $(VENV)/.installed-dev-$(HASH)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv serve test lint types contracts check demo determinism kill-test llama-test bench clean
+.PHONY: help venv serve test lint types contracts check demo determinism kill-test simulate llama-test bench clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -55,6 +56,10 @@ determinism: $(DEV_STAMP)  ## Run the demo in fresh processes, ROUNDS times, and
 kill-test: $(DEV_STAMP)  ## Kill the server under load, ROUNDS times, and count what was lost
 	@echo "==> $(ROUNDS) rounds of SIGKILL and SIGTERM under load"
 	@KILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/process/test_kill.py -s
+
+simulate: $(DEV_STAMP)  ## Play SEEDS runs of servers that fail on a simulated store, and audit each
+	@echo "==> $(SEEDS) seeds of two servers, kills, pauses, broken connections and retries"
+	@SIMULATION_SEEDS=$(SEEDS) $(BIN)/python -m pytest tests/simulation/test_durability.py -s -p no:logging -k no_seed
 
 # A wheel that was built here before is found in pip's cache; compiling one anew takes minutes.
 llama-test: | .llama-venv/.created  ## Test embedding by llama.cpp, in a .llama-venv (compiles it if no wheel is cached)

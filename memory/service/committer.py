@@ -25,7 +25,7 @@ from itertools import groupby
 
 from memory.engine.config import Config, Durability
 from memory.engine.limits import BATCH_BYTES, BATCH_ROWS
-from memory.engine.mutations import Group
+from memory.engine.mutations import Group, Receipt
 from memory.engine.ports import (
     Clock,
     DeadLetter,
@@ -35,6 +35,7 @@ from memory.engine.ports import (
     StoreRejected,
     StoreTransient,
 )
+from memory.engine.times import Micros
 
 log = logging.getLogger("lambo.committer")
 
@@ -269,12 +270,16 @@ class Committer:
         return [item for item in self._in_hand if item.session_id == session_id]
 
     def _has_receipt(self, item: _Item) -> bool:
-        """Whether the store holds the receipt that only this group would have written."""
+        """Whether the store holds the receipt that only this group would have written.
+
+        The same request sent to the holder after us has the same digest, and may have got the same
+        place in the log; it was planned at another instant, and answered with other ids.
+        """
         own = item.group.receipt
         if own is None:
             return False
         stored = self._store.find_receipt(item.session_id, own.agent_id, own.key)
-        return stored is not None and (stored.digest, stored.position) == (own.digest, own.position)
+        return stored is not None and _witness(stored) == _witness(own)
 
     # -- ends -------------------------------------------------------------------------------------
 
@@ -336,6 +341,10 @@ class Committer:
             log.warning("commit attempt %d failed, trying again: %s", self._attempts, error)
         self._retry_at = self._clock.monotonic() + delay
         return delay
+
+
+def _witness(receipt: Receipt) -> tuple[str, int, Micros]:
+    return receipt.digest, receipt.position, receipt.created_at
 
 
 def _by_session(items: Sequence[_Item]) -> list[tuple[str, list[_Item]]]:

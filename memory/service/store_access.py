@@ -170,7 +170,8 @@ class StoreAccess:
 
     async def attach(self, lease: Lease) -> int:
         """Let the committer take groups of a session; returns their incarnation."""
-        return await self._committer.run(partial(self._committer.committer.attach, lease))
+        job = partial(self._committer.committer.attach, lease)
+        return await self._on_committer(job, "the receipts of what was on its way")
 
     async def release(self, leases: Sequence[Lease]) -> None:
         """Take sessions from the committer and end their leases."""

@@ -223,6 +223,26 @@ def test_a_commit_that_landed_just_before_a_take_over_is_known_by_its_receipt() 
     assert bench.stored() == {"one", "two"}
 
 
+def test_the_same_request_kept_by_the_next_holder_is_no_witness_of_ours() -> None:
+    """Retried elsewhere it got the same place in the log; we answered with ids never stored."""
+    bench = Bench(plan=[Fault("commit", 1, FaultKind.TRANSIENT_BEFORE)])
+    bench.submit("one")
+    bench.committer.step()
+    bench.inner.release_lease("s", node_id=NODE, token=1)
+    taken = bench.inner.acquire_lease(
+        "s", node_id="other", endpoint="", ttl_seconds=45.0, create=False,
+        match_strategy="", created_at=0,
+    )  # fmt: skip
+    assert isinstance(taken, Lease)
+    bench.clock.advance(1.0)
+    receipt = Receipt("agent", "s-1", "synonym", "digest", {}, 1, bench.clock.now())
+    again = Group("s", 1, (PutSynonym("one-0", "one"),), bench.clock.now(), None, receipt)
+    batch = SessionBatch("s", taken.token, 0, (again,))
+    assert not bench.inner.commit([batch], node_id="other", ttl_seconds=45.0)
+    bench.run()
+    assert bench.outcomes() == {1: L}
+
+
 def test_attaching_again_never_judges_groups_in_hand_by_the_position_others_reached() -> None:
     """Two groups of a thief once made two of ours, never stored, look committed."""
     bench = Bench(plan=[Fault("commit", 1, FaultKind.TRANSIENT_BEFORE)])
