@@ -173,7 +173,12 @@ class Auditor:
         return len({piece.origin.id for piece in self.supports(concept)})
 
     def coverage(self, concept: Concept) -> float:
-        return self.share([dated(piece.origin) for piece in self.supports(concept)])
+        instants = []
+        for piece in self.supports(concept):
+            # Old texts that one late write tied to the concept hold it up since that write.
+            born, tied = dated(piece.origin), edge_dated(piece.edge)
+            instants.append(tied if tied > born else born)
+        return self.share(instants)
 
     def share(self, times: list[int]) -> float:
         if not times:
@@ -300,7 +305,10 @@ class Auditor:
                 return None
             if declarer not in (piece.edge.created_by, piece.dependent.origin_agent):
                 counted.append(piece)
-        times = [min(dated(piece.origin), piece.origin.created_at) for piece in counted]
+        times = []
+        for piece in counted:
+            said, tied = min(dated(piece.origin), piece.origin.created_at), claimed(piece.edge)
+            times.append(tied if tied > said else said)
         agents = {piece.edge.created_by for piece in counted}
         if len({piece.origin.id for piece in counted}) < 3 or self.share(times) < 0.3:
             return None

@@ -57,6 +57,16 @@ class Pieces:
         """The pieces a mask or a slice keeps, in order."""
         return Pieces(*(getattr(self, field.name)[mask] for field in fields(self)))
 
+    @property
+    def stood_from(self) -> Array:
+        """Since when each piece is there by its dates, (p,) int64: the dependent and its edge.
+
+        The later of both. A text may be weeks older than the edge that makes it evidence, and one
+        write can tie many such texts to a concept: their age is not the age of the support.
+        """
+        since: Array = np.maximum(self.dated, self.origin_dated)
+        return since
+
     def is_aged(self, cutoff: Micros) -> Array:
         """Whose edge was written, and is dated, no later than the cutoff; (p,) bool."""
         mask: Array = (self.written <= cutoff) & (self.dated <= cutoff)

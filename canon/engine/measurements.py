@@ -137,7 +137,7 @@ def measure_pieces(
     is_support = pieces.is_support(cutoff) & counts
     support = pieces.where(is_support)
     count = len(rows)
-    span = spans(support.owner, support.origin_dated, count)
+    span = spans(support.owner, support.stood_from, count)
     window = circumstances.settings.coverage_window
     agents = count_distinct(support.owner, credited[is_support], count)
     columns = (

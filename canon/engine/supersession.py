@@ -197,7 +197,8 @@ class Rivals:
     def _check(self, held: _Held, fresh: Array) -> tuple[Check, ...]:
         pieces = held.pieces.where(fresh)
         owner = np.zeros(len(pieces), dtype=np.int64)
-        span = spans(owner, held.origin_claimed[fresh], 1)
+        stood_from = np.maximum(held.claimed, held.origin_claimed)[fresh]
+        span = spans(owner, stood_from, 1)
         window = self._circumstances.settings.coverage_window
         checks = (
             gates.check_distinct(

@@ -90,6 +90,39 @@ def test_a_burst_inside_a_longer_session_fails_coverage(team: Team) -> None:
     assert settled(team)["pillar"] is Status.CANONICAL
 
 
+def test_old_texts_that_one_call_ties_to_a_concept_are_no_support_over_time(team: Team) -> None:
+    """Texts of weeks, each said again by one call as resting on the pillar."""
+    old = [f"said on day {day}" for day in range(9)]
+    for day, content in enumerate(old):
+        team.derive(OTHERS[day % 3], content)
+        team.wait(3 * DAY)
+    team.derive("dee", *old, on=["pillar"])
+    team.wait(HOUR)
+    assert team.measure("pillar").coverage == 0.0
+    assert Status.VENERABLE not in settled(team).values()
+    assert Status.CANONICAL not in settled(team).values()
+
+    # A call each time somebody came to rest on it is what the burst pretended to be.
+    team.wait(5 * DAY)
+    team.rest_on("pillar", OTHERS, apart=DAY)
+    assert settled(team)["pillar"] is Status.CANONICAL
+
+
+def test_old_texts_made_parts_by_one_call_are_no_support_over_time(team: Team) -> None:
+    old = [f"said on day {day}" for day in range(9)]
+    for day, content in enumerate(old):
+        team.derive(OTHERS[day % 3], content)
+        team.wait(3 * DAY)
+    team.derive("dee", *old, parent="pillar")
+    team.wait(HOUR)
+    assert team.measure("pillar").coverage == 0.0
+    assert Status.VENERABLE not in settled(team).values()
+
+    team.wait(5 * DAY)
+    team.rest_on("pillar", OTHERS, apart=DAY)
+    assert settled(team)["pillar"] is Status.CANONICAL
+
+
 def test_evidence_counts_once_it_is_old_enough(team: Team) -> None:
     team.rest_on("pillar", OTHERS, apart=0)
     team.now = team.graph.tail.created_at if team.graph.tail else team.now

@@ -75,6 +75,18 @@ def test_evidence_must_be_spread(team: Team) -> None:
     assert superseded(team) == [("belief", Status.NONE)]
 
 
+def test_fresh_texts_that_one_call_ties_to_the_denial_are_not_spread(team: Team) -> None:
+    for number, agent in enumerate(OTHERS):
+        team.derive(agent, f"work {number}")
+        team.wait(3 * DAY)
+    team.derive("cy", *(f"work {number}" for number in range(3)), on=["denial"])
+    team.wait(HOUR)
+    assert superseded(team) == []
+    team.wait(5 * DAY)
+    team.rest_on("denial", ["dee"])
+    assert superseded(team) == [("belief", Status.NONE)]
+
+
 def test_evidence_older_than_the_last_use_of_the_belief_does_not_count(team: Team) -> None:
     support(team)
     team.derive("gus", "late use", on=["belief"])
