@@ -58,6 +58,11 @@ PORT = Bound(1, 65_535, is_whole=True)
 DIMENSIONS = Bound(1, 4_096, is_whole=True)
 """`DIMENSIONS_MAX` of the engine, said again: reading it would make every command load numpy."""
 CALLS_PER_SECOND = Bound(1, 100_000, is_whole=True)
+QUORUM_WITHOUT_TOKENS = (
+    "promotion_policy is quorum and callers need no token: names are not proven, so no agent's "
+    "evidence counts and nothing will be promoted; ask for tokens with --require-tokens or "
+    'auth.mode = "tokens"'
+)
 
 
 class Setting(NamedTuple):
@@ -268,6 +273,13 @@ class ProcessSettings:
         """Whether worker processes stand beside the server; none where nothing is kept."""
         is_kept = self.config.durability is not Durability.MEMORY
         return self.has_cluster and is_kept and not self.is_demo
+
+    def find_warnings(self) -> tuple[str, ...]:
+        """What is allowed and probably not meant, one sentence each."""
+        warnings = self.config.find_warnings()
+        if self.config.promotion_policy is Policy.QUORUM and not self.requires_tokens:
+            return (*warnings, QUORUM_WITHOUT_TOKENS)
+        return warnings
 
     @property
     def is_on_loopback(self) -> bool:

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from canon.engine.alias_preview import AliasMove, alias_preview
-from canon.engine.settings import Policy
 from canon.management.sessions_read import (
     circumstances_of,
     configured_rules,
+    find_token_ages,
     read_stored,
-    read_token_ages,
 )
 from canon.management.subcommand import Subcommand, add_session_option, print_json, say, table
 from memory.cli.verb import SESSION_DEFAULT
@@ -38,8 +37,8 @@ def run(options: Mapping[str, Any]) -> int:
     found = read_stored(options["session"] or SESSION_DEFAULT)
     graph = load_snapshot(found.snapshot)
     rules = configured_rules()
-    tokens = read_token_ages() if rules.promotion_policy is Policy.QUORUM else {}
-    warnings = list(found.warnings)
+    tokens, untold = find_token_ages([rules.promotion_policy])
+    warnings = [*found.warnings, *untold]
     floor = None
     if options["similar"]:
         floor = _floor(graph)

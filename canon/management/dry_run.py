@@ -21,9 +21,9 @@ from canon.management.sessions_read import (
     SessionRead,
     circumstances_of,
     configured_rules,
+    find_token_ages,
     read_file,
     read_stored,
-    read_token_ages,
 )
 from canon.management.subcommand import Subcommand, add_session_option, print_json, say, table
 from memory.cli.verb import SESSION_DEFAULT
@@ -129,10 +129,8 @@ def run(options: Mapping[str, Any]) -> int:
 
 def _find_tokens(policies: list[Policy], *, is_file: bool) -> tuple[dict[str, Micros], list[str]]:
     """The ages of tokens where a policy asks for them; a file may stand where there are none."""
-    if Policy.QUORUM not in policies:
-        return {}, []
     try:
-        return read_token_ages(), []
+        return find_token_ages(policies)
     except StoreUnavailable as error:
         if not is_file:
             raise

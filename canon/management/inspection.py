@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from canon.engine.admission import Admission, explain
-from canon.engine.settings import Policy
 from canon.management.sessions_read import (
     circumstances_of,
     configured_rules,
+    find_token_ages,
     read_stored,
-    read_token_ages,
 )
 from canon.management.subcommand import Subcommand, add_session_option, print_json, say, table
 from memory.cli.verb import SESSION_DEFAULT
@@ -33,7 +32,8 @@ def run(options: Mapping[str, Any]) -> int:
     graph = load_snapshot(found.snapshot)
     row = find_concept(graph, options["concept"])
     rules = configured_rules()
-    tokens = read_token_ages() if rules.promotion_policy is Policy.QUORUM else {}
+    tokens, untold = find_token_ages([rules.promotion_policy])
+    warnings = [*found.warnings, *untold]
     admission = explain(graph, row, circumstances_of(graph, rules, tokens=tokens))
     say("inspect", found.state.text)
     if options["json"]:
@@ -46,12 +46,12 @@ def run(options: Mapping[str, Any]) -> int:
                 "node_id": graph.id_at(row),
                 "content": graph.content_at(row),
                 "admission": wire,
-                "warnings": list(found.warnings),
+                "warnings": warnings,
             }
         )
         return 0
     print("\n".join(_lines(graph, row, admission)))
-    for warning in found.warnings:
+    for warning in warnings:
         say("inspect", f"warning: {warning}")
     return 0
 

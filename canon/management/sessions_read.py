@@ -11,7 +11,7 @@ Invariant: nothing is written, to the store or to a file.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from canon.engine.measurements import Circumstances
-from canon.engine.settings import CanonSettings
+from canon.engine.settings import CanonSettings, Policy
 from memory.cli.verb import UsageError
 from memory.data_folder import DataFolder
 from memory.engine.config import Durability
@@ -40,6 +40,10 @@ from memory.system import SystemClock
 STORE: Final = "store"
 BUILD_CYCLES: Final = "lambo_site.wiring.build_cycles"
 """By name, as Django's settings are: the composition root is imported by nobody."""
+NAMES_UNPROVEN: Final = (
+    "under quorum no agent counts here: in local mode names are not proven; a server that asks for "
+    'tokens is configured with auth.mode = "tokens"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +190,24 @@ def circumstances_of(
     )
 
 
-def read_token_ages(store: TokenStore | None = None) -> dict[str, Micros]:
-    """Since when each agent has a token, as stored. Raises `StoreUnavailable`."""
+def find_token_ages(
+    policies: Iterable[Policy], store: TokenStore | None = None
+) -> tuple[dict[str, Micros], list[str]]:
+    """Since when each agent counts by its tokens, as a server of this configuration would say.
+
+    None where no policy asks, and none, with a warning, in local mode: there whoever goes by a name
+    need not have its token. Raises `StoreUnavailable`.
+    """
+    if Policy.QUORUM not in policies:
+        return {}, []
+    if not settings.PROCESS.requires_tokens:
+        return {}, [NAMES_UNPROVEN]
+    return _read_token_ages(store or DjangoTokenStore()), []
+
+
+def _read_token_ages(store: TokenStore) -> dict[str, Micros]:
     try:
-        records = (store or DjangoTokenStore()).load_tokens()
+        records = store.load_tokens()
     except (StoreTransient, StoreRejected) as error:
         raise _unreadable(error) from error
     return token_ages(records, SystemClock().now())

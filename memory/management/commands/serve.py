@@ -134,7 +134,7 @@ def _serve(*, idle_minutes: int | None, may_migrate: bool) -> int:
     if idle_minutes is not None:
         config = replace(config, idle_exit_minutes=idle_minutes)
     _check_one_worker()
-    for warning in config.find_warnings():
+    for warning in process.find_warnings():
         logger.warning("lambo serve: %s", warning)
     with DataFolder(process.data_dir).hold() as held:
         listener = open_socket(process.bind, process.port)

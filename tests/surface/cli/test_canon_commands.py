@@ -28,9 +28,12 @@ from memory.engine.embedding import FIXTURE, vector_bytes
 from memory.engine.graph import Graph
 from memory.engine.mutations import PutEdge, PutSynonym
 from memory.engine.requests import ConceptInput, DeriveRequest
+from memory.engine.rights import Scope
 from memory.engine.snapshot import take_snapshot
+from memory.engine.tokens import TokenRecord
 from memory.engine.types import ConceptType, Edge, EdgeType, Snapshot
 from memory.engine.wire import snapshot_from_json, snapshot_to_json
+from memory.store.tokens import DjangoTokenStore
 from memory.testing import SequentialIds
 from shared_data import SHARED
 
@@ -164,11 +167,46 @@ def test_dry_run_reads_a_snapshot_file(folder: Path, tmp_path: Path) -> None:
     assert {move["content"]: move["to_status"] for move in report["moves"]} == LADDER
 
 
+def test_tokens_count_for_the_commands_where_they_count_for_the_server(
+    tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """Tokens were counted in local mode too, where anybody may go by the names of their agents."""
+    data = tmp_path / "data"
+    data.mkdir()
+    snapshot = scenario_snapshot()
+    agents = {concept.origin_agent for concept in snapshot.concepts}
+    with django_db_blocker.unblock(), engine_database(data) as database:
+        store_snapshot(database.store(), "demo", snapshot)
+        tokens = DjangoTokenStore(database.writer, database.reader)
+        for number, agent in enumerate(sorted(agents)):
+            scopes, digest = frozenset({Scope.WRITE}), f"{number:064}"
+            tokens.put_token(
+                TokenRecord(f"{number:016}", "ci", agent, scopes, ("*",), False, digest, START - 1)
+            )
+    quorum = {"LAMBO_PROMOTION_POLICY": "quorum"}
+    inspecting = ("inspect", "user schema", "--session", "demo", "--json")
+    for words in (
+        ("dry-run", "--session", "demo", "--json"),
+        inspecting,
+        ("alias-preview", "--session", "demo", "--json"),
+    ):
+        (warning,) = run_canon(data, *words, **quorum).json["warnings"]
+        assert "names are not proven" in warning
+        assert run_canon(data, *words, **quorum, LAMBO_AUTH="tokens").json["warnings"] == []
+        assert run_canon(data, *words).json["warnings"] == []
+    local = run_canon(data, *inspecting, **quorum).json["admission"]
+    asked = run_canon(data, *inspecting, **quorum, LAMBO_AUTH="tokens").json["admission"]
+    assert (local["agents"], asked["agents"]) == (0, 1)
+
+
 def test_dry_run_of_a_file_needs_no_data_folder(tmp_path: Path) -> None:
     file = tmp_path / "session.json"
     file.write_text(json.dumps(snapshot_to_json(scenario_snapshot())), encoding="utf-8")
     told = run_canon(tmp_path / "none", "dry-run", "--from", str(file), "--policy", "all", "--json")
     assert len(told.json["reports"]) == 3
+    assert "names are not proven" in told.json["warnings"][0]
+    words = ("dry-run", "--from", str(file), "--policy", "quorum", "--json")
+    told = run_canon(tmp_path / "none", *words, LAMBO_AUTH="tokens")
     assert "no agent is known to have a token" in told.json["warnings"][0]
     assert not (tmp_path / "none").exists()
 

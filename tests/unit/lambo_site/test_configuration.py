@@ -305,6 +305,16 @@ def test_tokens_are_asked_for_when_told_and_always_beyond_loopback(
     assert load_process_settings(variables, folder=tmp_path).requires_tokens is is_asked
 
 
+def test_quorum_where_names_are_not_proven_is_warned_of(tmp_path: Path) -> None:
+    """A server in local mode promoted nothing for weeks, and said so nowhere."""
+    variables = {"LAMBO_PROMOTION_POLICY": "quorum"}
+    (warning,) = load_process_settings(variables, folder=tmp_path).find_warnings()
+    assert "nothing will be promoted" in warning
+    asked = variables | {"LAMBO_AUTH": "tokens"}
+    assert load_process_settings(asked, folder=tmp_path).find_warnings() == ()
+    assert load_process_settings({}, folder=tmp_path).find_warnings() == ()
+
+
 def test_server_of_all_addresses_is_reached_by_its_machine_on_loopback(tmp_path: Path) -> None:
     for bind, url in (("0.0.0.0", "http://127.0.0.1:7700"), ("::", "http://[::1]:7700")):
         assert load_process_settings({"LAMBO_BIND": bind}, folder=tmp_path).url == url
