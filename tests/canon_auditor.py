@@ -136,15 +136,22 @@ class Auditor:
     def aged(self, instant: int) -> bool:
         return instant <= self.rules.now - self.rules.min_age
 
-    def let_in(self, agent: str) -> bool:
-        tokens = self.rules.tokens
-        return agent in tokens and self.rules.now - tokens[agent] > DAY
+    def let_in(self, agent: str, written: int) -> bool:
+        """Whether what an agent wrote then was written by one that is let in, for a day by now."""
+        if agent not in self.rules.tokens:
+            return False
+        first = self.rules.tokens[agent]
+        return self.rules.now > first + DAY and first <= written
 
     def counts(self, concept: Concept, piece: Piece) -> bool:
         if self.rules.policy != "quorum":
             return True
-        agents = (piece.edge.created_by, piece.dependent.origin_agent)
-        return all(agent != concept.origin_agent and self.let_in(agent) for agent in agents)
+        tied_by, said_by = piece.edge.created_by, piece.dependent.origin_agent
+        if concept.origin_agent in (tied_by, said_by):
+            return False
+        return self.let_in(tied_by, piece.edge.created_at) and self.let_in(
+            said_by, piece.origin.created_at
+        )
 
     def reach(self, concept: Concept) -> list[Piece]:
         return [

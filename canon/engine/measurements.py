@@ -36,8 +36,8 @@ DEPENDENTS_SHOWN: Final = 20
 class Circumstances:
     """When and by which rules concepts are judged.
 
-    `confirmations` holds how often humans confirmed a concept, `token_created_at` since when an
-    agent has a token (its oldest that is not revoked). Mappings are read, never kept.
+    `confirmations` holds how often humans confirmed a concept, `token_created_at` when the
+    oldest token of an agent was made, for agents with a live one. Mappings are read, never kept.
     """
 
     now: Micros

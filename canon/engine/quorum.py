@@ -2,11 +2,15 @@
 
 Under Swarm different interactions count, so one patient agent can lift what it wrote itself. Under
 Quorum a piece of evidence has two authors, the agent that first wrote the edge and the one that
-first wrote the dependent. It counts if both are other agents than the concept's author and hold
-tokens older than `TOKEN_AGE_SECONDS`: making a token is cheap, waiting a day under an admin's eye
-is not. An agent of which no token is known counts for nothing, so in local mode, where names are
-only believed, Quorum promotes nothing. The agent that is credited is the writer of the edge, since
-an edge can be drawn to anybody's concept.
+first wrote the dependent. It counts if both are other agents than the concept's author, and were
+let in when they wrote. An agent is let in since its oldest token was made, as long as it has one
+that opens something, and counts once that is longer ago than `TOKEN_AGE_SECONDS`: making a token is
+cheap, waiting a day under an admin's eye is not. What was written under a name before it had a
+token was written by anybody, and never counts. Changing tokens voids nothing that was earned.
+
+An agent of which no token is known counts for nothing, so in local mode, where names are only
+believed, Quorum promotes nothing. The agent that is credited is the writer of the edge, since an
+edge can be drawn to anybody's concept.
 
 Candidate asks for one such agent, Venerable and Canonical for two. So three identities that collude
 pass, two do not; and where only one agent holds a concept up, it may not be one whose own concepts
@@ -30,9 +34,11 @@ from memory.engine.graph import Graph
 from memory.engine.times import SECOND, Micros
 
 TOKEN_AGE_SECONDS: Final = 24 * 3_600
-"""An agent's evidence counts once its token is older than this."""
+"""An agent's evidence counts once its oldest token is older than this."""
 EDGES_PER_STEP: Final = 100_000
 """Edges read at once of a whole session; a few milliseconds."""
+_NEVER: Final = 2**62
+"""Later than any write."""
 
 
 class AgentCodes:
@@ -50,10 +56,12 @@ class AgentCodes:
         return np.fromiter(map(self._codes.__getitem__, names), dtype=np.int64, count=len(names))
 
 
-def has_aged_token(agent: str, token_created_at: Mapping[str, Micros], now: Micros) -> bool:
-    """Whether an agent's evidence counts at all."""
+def counts_from(agent: str, token_created_at: Mapping[str, Micros], now: Micros) -> Micros:
+    """From which write time on an agent's evidence counts; later than any if none does."""
     created_at = token_created_at.get(agent)
-    return created_at is not None and now - created_at > TOKEN_AGE_SECONDS * SECOND
+    if created_at is None or now - created_at <= TOKEN_AGE_SECONDS * SECOND:
+        return _NEVER
+    return created_at
 
 
 def count_by_quorum(
@@ -73,12 +81,16 @@ def count_by_quorum(
     author = codes.of([agents[row] for row in rows])[pieces.owner]
     writer = codes.of([graph.edges.created_by[edge] for edge in pieces.edge.tolist()])
     origin = codes.of([agents[row] for row in pieces.dependent.tolist()])
-    # An array even if it is empty: a mask by code is indexed with codes.
-    is_let_in = np.array(
-        [has_aged_token(name, token_created_at, now) for name in codes.names], dtype=np.bool_
+    # An array even if it is empty: it is indexed with codes.
+    since = np.array(
+        [counts_from(name, token_created_at, now) for name in codes.names], dtype=np.int64
     )
-    mask = (writer != author) & (origin != author)
-    mask[mask] = is_let_in[writer[mask]] & is_let_in[origin[mask]]
+    mask = (
+        (writer != author)
+        & (origin != author)
+        & (pieces.written >= since[writer])
+        & (pieces.origin_written >= since[origin])
+    )
     return mask, writer
 
 

@@ -132,13 +132,42 @@ def opens(record: TokenRecord | None, text: str, now: Micros) -> bool:
 
 
 def token_ages(records: Iterable[TokenRecord], now: Micros) -> dict[str, Micros]:
-    """Since when each agent has a token: its oldest that opens something now."""
+    """Since when each agent that has a live token is known here.
+
+    That is the making of the oldest token it ever had, dead ones too: an agent whose token is
+    changed for a new one is the same agent.
+    """
     ages: dict[str, Micros] = {}
+    live = set()
     for record in records:
+        known = ages.get(record.agent_id, record.created_at)
+        ages[record.agent_id] = min(known, record.created_at)
         if record.is_live(now):
-            known = ages.get(record.agent_id, record.created_at)
-            ages[record.agent_id] = min(known, record.created_at)
-    return ages
+            live.add(record.agent_id)
+    return {agent: made for agent, made in ages.items() if agent in live}
+
+
+def droppable_tokens(records: Iterable[TokenRecord], *, before: Micros) -> list[str]:
+    """Ids of the tokens that expired or were revoked before a time and tell nothing any more.
+
+    The oldest of an agent stays while the agent has another one: its age is the agent's.
+    """
+    by_agent: dict[str, list[TokenRecord]] = {}
+    for record in records:
+        by_agent.setdefault(record.agent_id, []).append(record)
+    dropped = []
+    for held in by_agent.values():
+        dead = [record.token_id for record in held if _died_before(record, before)]
+        if len(dead) < len(held):
+            oldest = min(held, key=lambda record: (record.created_at, record.token_id))
+            dead = [token_id for token_id in dead if token_id != oldest.token_id]
+        dropped += dead
+    return dropped
+
+
+def _died_before(record: TokenRecord, before: Micros) -> bool:
+    times = (record.expires_at, record.revoked_at)
+    return any(moment is not None and moment < before for moment in times)
 
 
 class TokenStore(Protocol):
@@ -160,4 +189,4 @@ class TokenStore(Protocol):
         """Note when tokens were last used; a time never moves back."""
 
     def drop_dead_tokens(self, *, before: Micros) -> int:
-        """Remove tokens that expired or were revoked before a time; returns how many."""
+        """Remove the `droppable_tokens` of a time; returns how many."""

@@ -48,7 +48,7 @@ FRESH_SECONDS: Final = 4.0
 TOKENS_MAX: Final = 1_000
 """Tokens that are kept; all of them are in RAM."""
 DEAD_DAYS: Final = 30
-"""How long an expired or revoked token stays in the list."""
+"""How long an expired or revoked token stays in the list, and longer if it is its agent's oldest."""
 USE_SECONDS: Final = 60.0
 """Between two writings of the times of last use."""
 CALLS_PER_SECOND: Final = 500
@@ -198,7 +198,7 @@ class TokenKeeper:
         return sum(record.is_live(now) for record in self._records.values())
 
     async def read_ages(self) -> dict[str, Micros]:
-        """Since when each agent has a token: its oldest that opens something now.
+        """Since when each agent that has a live token is known: when its first one was made.
 
         Empty where names are only believed: whoever goes by a name need not have its token.
         """

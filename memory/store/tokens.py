@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from django.db.backends.utils import CursorWrapper
+
 from memory.engine.ports import StoreRejected
 from memory.engine.rights import Scope
 from memory.engine.times import Micros
-from memory.engine.tokens import TokenRecord
+from memory.engine.tokens import TokenRecord, droppable_tokens
 from memory.store.transactions import reading, writing
 
 _COLUMNS: Final = (
@@ -30,7 +32,7 @@ _USED: Final = (
     "UPDATE lambo_token SET last_used_at = %s"
     " WHERE id = %s AND (last_used_at IS NULL OR last_used_at < %s)"
 )
-_DROP: Final = "DELETE FROM lambo_token WHERE expires_at < %s OR revoked_at < %s"
+_DROP: Final = "DELETE FROM lambo_token WHERE id = %s"
 
 
 class DjangoTokenStore:
@@ -46,9 +48,7 @@ class DjangoTokenStore:
 
     def load_tokens(self) -> Sequence[TokenRecord]:
         with reading(self._reader_alias) as cursor:
-            cursor.execute(_LOAD)
-            rows = cursor.fetchall()
-        return [record for row in rows if (record := _record(row)) is not None]
+            return _load(cursor)
 
     def revoke_token(self, token_id: str, *, at: Micros) -> None:
         with writing(self._writer_alias) as cursor:
@@ -61,8 +61,15 @@ class DjangoTokenStore:
 
     def drop_dead_tokens(self, *, before: Micros) -> int:
         with writing(self._writer_alias) as cursor:
-            cursor.execute(_DROP, [before, before])
-            return int(cursor.rowcount)
+            dropped = droppable_tokens(_load(cursor), before=before)
+            for token_id in dropped:
+                cursor.execute(_DROP, [token_id])
+        return len(dropped)
+
+
+def _load(cursor: CursorWrapper) -> list[TokenRecord]:
+    cursor.execute(_LOAD)
+    return [record for row in cursor.fetchall() if (record := _record(row)) is not None]
 
 
 def _row(record: TokenRecord) -> list[Any]:
@@ -126,13 +133,7 @@ class InMemoryTokenStore:
 
     def drop_dead_tokens(self, *, before: Micros) -> int:
         with self._lock:
-            dead = [key for key, record in self._records.items() if _is_dead(record, before)]
-            for key in dead:
-                del self._records[key]
-            return len(dead)
-
-
-def _is_dead(record: TokenRecord, before: Micros) -> bool:
-    return any(
-        moment is not None and moment < before for moment in (record.expires_at, record.revoked_at)
-    )
+            dropped = droppable_tokens(self._records.values(), before=before)
+            for token_id in dropped:
+                del self._records[token_id]
+            return len(dropped)

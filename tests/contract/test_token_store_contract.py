@@ -79,6 +79,14 @@ def test_dead_tokens_are_dropped_and_living_ones_kept(tokens: TokenStore) -> Non
     assert list(tokens.load_tokens()) == [OTHER, RECORD]
 
 
+def test_dead_token_that_tells_since_when_its_agent_is_known_is_kept(tokens: TokenStore) -> None:
+    oldest = replace(RECORD, token_id="a" * 16, created_at=RECORD.created_at - 1, revoked_at=5)
+    tokens.put_token(oldest)
+    tokens.put_token(RECORD)
+    assert tokens.drop_dead_tokens(before=6) == 0
+    assert list(tokens.load_tokens()) == [oldest, RECORD]
+
+
 @pytest.fixture
 def database(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[EngineDatabase]:
     with django_db_blocker.unblock(), engine_database(tmp_path) as made:

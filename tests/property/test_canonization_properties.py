@@ -114,7 +114,7 @@ STATUSES = st.lists(st.sampled_from(list(Status)), min_size=len(NAMES), max_size
 
 
 def play(session: Session, policy: Policy, **chosen: Any) -> Team:
-    """Write a session; all concepts have outlived their sweeps, and one token is young."""
+    """Write a session; all concepts have outlived their sweeps, one token is young, one came late."""
     team = Team(settings=CanonSettings(promotion_policy=policy, **chosen))
     for name, birth in zip(NAMES, session.births, strict=True):
         told = None if birth.offset_days is None else team.now + birth.offset_days * DAY * SECOND
@@ -135,7 +135,8 @@ def play(session: Session, policy: Policy, **chosen: Any) -> Team:
     for link in session.links:
         join(team, link)
     team.survive()
-    team.token_created_at = {"ann": 0, "ben": 0, "cy": 0, "dee": team.now}
+    late = team.now - 2 * DAY * SECOND
+    team.token_created_at = {"ann": 0, "ben": 0, "cy": late, "dee": team.now}
     return team
 
 

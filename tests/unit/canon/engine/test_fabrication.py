@@ -282,6 +282,41 @@ def test_an_agent_whose_token_is_young_or_unknown_counts_for_nothing() -> None:
     assert settled(team) == {"pillar": Status.CANDIDATE}
 
 
+def test_what_was_written_under_a_name_before_it_had_a_token_never_counts() -> None:
+    """One hand wrote as three agents; tokens of these names were made later."""
+    team = quorum_team("ann")
+    team.derive("ann", "pillar")
+    team.rest_on("pillar", [*OTHERS, *OTHERS], apart=DAY)
+    for agent in OTHERS:
+        team.token_created_at[agent] = team.now
+    team.wait(30 * DAY)
+    assert team.measure("pillar").agent_count == 0
+    assert settled(team) == {}
+
+    # What the agents themselves write counts.
+    team.rest_on("pillar", [*OTHERS, *OTHERS], apart=3 * DAY)
+    assert settled(team) == {"pillar": Status.CANONICAL}
+
+
+def test_an_edge_drawn_with_a_token_to_what_was_written_without_one_never_counts() -> None:
+    team = quorum_team("ann", "dee")
+    team.derive("ann", "pillar")
+    for number in range(4):
+        team.derive("ben", f"work{number}")
+        team.wait(DAY)
+    team.token_created_at["ben"] = team.now
+    for number in range(4):
+        team.derive("dee", f"work{number}", on=["pillar"])
+        team.wait(DAY)
+    team.wait(DAY)
+    assert team.measure("pillar").distinct == 0
+    assert settled(team) == {}
+
+    team.rest_on("pillar", ["ben", "dee", "ben", "dee"], apart=3 * DAY)
+    assert team.measure("pillar").distinct == 4
+    assert settled(team) == {"pillar": Status.VENERABLE}
+
+
 def test_an_edge_drawn_to_the_work_of_others_credits_only_who_drew_it() -> None:
     """One agent made three others' concepts parts of its own."""
     team = quorum_team("ann", "ben", "cy", "dee")

@@ -19,8 +19,10 @@ from memory.engine.tokens import (
     TokenRequest,
     check_token_id,
     digest_of,
+    droppable_tokens,
     id_of,
     opens,
+    token_ages,
 )
 from memory.system import draw_token
 
@@ -129,3 +131,26 @@ def test_whole_token_given_as_an_id_is_refused_without_being_shown() -> None:
     with pytest.raises(InvalidArgument) as caught:
         check_token_id(DRAWN.text)
     assert DRAWN.secret not in f"{caught.value.as_wire()}"
+
+
+def test_changing_its_token_makes_no_agent_younger() -> None:
+    rotated = [
+        replace(RECORD, token_id="a" * 16, created_at=5, revoked_at=50),
+        replace(RECORD, token_id="b" * 16, created_at=20, expires_at=60),
+        replace(RECORD, token_id="c" * 16, created_at=40),
+        replace(RECORD, token_id="d" * 16, agent_id="gone", created_at=1, revoked_at=50),
+    ]
+    assert token_ages(rotated, 100) == {"ann": 5}
+    assert token_ages(rotated[:2], 55) == {"ann": 5}
+    assert token_ages(rotated[:2], 60) == {}
+
+
+def test_the_oldest_token_of_an_agent_that_has_another_is_not_dropped() -> None:
+    rotated = [
+        replace(RECORD, token_id="a" * 16, created_at=5, revoked_at=10),
+        replace(RECORD, token_id="b" * 16, created_at=10, revoked_at=15),
+        replace(RECORD, token_id="c" * 16, created_at=15),
+        replace(RECORD, token_id="d" * 16, agent_id="gone", created_at=1, expires_at=3),
+    ]
+    assert sorted(droppable_tokens(rotated, before=50)) == ["b" * 16, "d" * 16]
+    assert droppable_tokens(rotated, before=12) == ["d" * 16]
