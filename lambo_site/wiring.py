@@ -60,8 +60,10 @@ def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
         return TokenKeeper(
             token_store,
             clock=clock,
+            ids=ids,
             draw=draw_token,
             on_writer=on_writer,
+            audit=audit,
             calls_per_second=process.calls_per_second,
             names_are_proven=process.requires_tokens,
         )

@@ -64,7 +64,11 @@ class AuditKindChoices(models.TextChoices):
     ROOT_GOAL = "root-goal"
     SYNONYM = "synonym"
     CONFIRM = "confirm"
+    SESSION_CREATE = "session-create"
     SESSION_DELETE = "session-delete"
+    REEMBED = "reembed"
+    TOKEN_CREATE = "token-create"
+    TOKEN_REVOKE = "token-revoke"
 
 
 class Session(models.Model):

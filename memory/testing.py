@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from memory.engine.audit_chain import BlankedRows
+from memory.engine.audit_chain import BlankedRows, SealedAct
 from memory.engine.embedding import Embedder, EmbeddingContract, EmbeddingFailure
 from memory.engine.mutations import Group, PurgeText, Receipt
 from memory.engine.ports import (
@@ -265,6 +265,7 @@ class FaultyStore:
         match_strategy: str,
         created_at: Micros,
         contract: EmbeddingContract | None = None,
+        act: SealedAct | None = None,
     ) -> Lease | LeaseRefused | BeingDeleted | None:
         return self._call(
             "acquire_lease",
@@ -277,6 +278,7 @@ class FaultyStore:
                 match_strategy=match_strategy,
                 created_at=created_at,
                 contract=contract,
+                act=act,
             ),
         )
 

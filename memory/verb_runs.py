@@ -197,10 +197,10 @@ async def session_delete(
 async def reembed(
     host: SessionHost,
     session: str,
-    _caller: Caller,
+    caller: Caller,
     arguments: operator_schemas.ReembedArguments,
 ) -> Reply:
-    return await host.reembedder.ask(session, start=arguments.start)
+    return await host.reembedder.ask(session, start=arguments.start, actor=caller.agent_id)
 
 
 async def job_run(

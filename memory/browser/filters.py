@@ -95,7 +95,7 @@ class ChangeFilter(SimpleListFilter):
     kinds: ClassVar = {
         "removals": ("retract", "collect", "purge"),
         "people": ("confirm", "retract", "restore", "purge", "root-goal", "synonym",
-                   "session-delete"),
+                   "session-create", "session-delete", "reembed", "token-create", "token-revoke"),
     }  # fmt: skip
 
     def lookups(

@@ -84,6 +84,17 @@ class BlankedRows(NamedTuple):
     seen: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class SealedAct:
+    """The audit row of an act that is in no session's log, stored with what it tells of.
+
+    Its link is made when it is stored, where there is a key.
+    """
+
+    entry: AuditEntry
+    chain_key: bytes | None = field(repr=False)
+
+
 NO_ROWS: Final = BlankedRows()
 NO_CHAIN: Final = StoredChain()
 

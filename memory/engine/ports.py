@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from memory.engine.audit_chain import NO_CHAIN, BlankedRows, StoredChain
+from memory.engine.audit_chain import NO_CHAIN, BlankedRows, SealedAct, StoredChain
 from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import Call, Group, PurgeText, Receipt
 from memory.engine.times import Micros
@@ -187,13 +187,15 @@ class GraphStore(Protocol):
         match_strategy: str,
         created_at: Micros,
         contract: EmbeddingContract | None = None,
+        act: SealedAct | None = None,
     ) -> Lease | LeaseRefused | BeingDeleted | None:
         """Take the session for this node, always with token + 1.
 
         Allowed when nobody holds it, the holder is this node, or its lease expired by the store's
         clock. With `create` an unknown session is made first, with that strategy and contract for
-        good; without, an unknown one gives None. A name whose deletion is under way is unknown, but
-        cannot be made before the last step is taken: `BeingDeleted`, and nothing is done.
+        good, and with its audit row if that is given; without, an unknown one gives None. A name
+        whose deletion is under way is unknown, but cannot be made before the last step is taken:
+        `BeingDeleted`, and nothing is done.
         """
 
     def renew_leases(

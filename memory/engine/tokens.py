@@ -14,13 +14,16 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from memory.engine import limits
 from memory.engine.errors import InvalidArgument
 from memory.engine.requests import check_count, check_name, check_range
 from memory.engine.rights import Rights, Scope
 from memory.engine.times import Micros
+
+if TYPE_CHECKING:
+    from memory.engine.audit_chain import ChainHead, SealedAct
 
 PREFIX: Final = "lambo"
 _FORM: Final = re.compile(rf"{PREFIX}_([0-9a-f]{{16}})_([A-Za-z0-9_-]{{43}})")
@@ -176,14 +179,16 @@ class TokenStore(Protocol):
     Errors are `StoreTransient` and `StoreRejected`, as for sessions.
     """
 
-    def put_token(self, record: TokenRecord) -> None:
-        """Keep a new token."""
+    def put_token(self, record: TokenRecord, act: SealedAct | None = None) -> ChainHead | None:
+        """Keep a new token, and with it the audit row of its making; the row's link, if any."""
 
     def load_tokens(self) -> Sequence[TokenRecord]:
         """Every token, by time of making, then id."""
 
-    def revoke_token(self, token_id: str, *, at: Micros) -> None:
-        """Note that it opens nothing any more; the first time stays."""
+    def revoke_token(
+        self, token_id: str, *, at: Micros, act: SealedAct | None = None
+    ) -> ChainHead | None:
+        """Note that it opens nothing any more; the first time stays, and has the audit row."""
 
     def note_token_use(self, used_at: Mapping[str, Micros]) -> None:
         """Note when tokens were last used; a time never moves back."""

@@ -137,7 +137,11 @@ class AuditKind(StrEnum):
     ROOT_GOAL = "root-goal"
     SYNONYM = "synonym"
     CONFIRM = "confirm"
+    SESSION_CREATE = "session-create"
     SESSION_DELETE = "session-delete"
+    REEMBED = "reembed"  # a session's vectors became those of another embedder
+    TOKEN_CREATE = "token-create"
+    TOKEN_REVOKE = "token-revoke"
 
 
 class AuditEntry(NamedTuple):

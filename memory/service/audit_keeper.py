@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from memory.anchors import Anchor, AnchorFile, AnchorsUnusable, AuditBroken, ChainKeyMismatch
-from memory.engine.audit_chain import AuditChain, key_fingerprint
+from memory.engine.audit_chain import AuditChain, ChainHead, SealedAct, key_fingerprint
 from memory.engine.audit_verification import AuditTrail
 from memory.engine.ports import Clock, IdSource, LoadedSession
+from memory.engine.server_acts import SERVER_CHAIN
 from memory.engine.times import SECOND, Micros
-from memory.engine.types import NodeId
+from memory.engine.types import AuditEntry, AuditKind, Json, NodeId
 from memory.service.audit_check import AuditReport, check_trail
 from memory.service.jobs import Job, ServerJob, SessionJob
 from memory.service.store_access import StoreAccess
@@ -89,6 +90,24 @@ class AuditKeeper:
             known = await access.claim_chain_key(given)
             if known != given:
                 raise ChainKeyMismatch(known=known, given=given)
+
+    def seal(
+        self, kind: AuditKind, *, ids: IdSource, at: Micros, actor: str, detail: Json = None
+    ) -> SealedAct:
+        """The row of an act on a session as a whole, to be stored with the act."""
+        entry = AuditEntry(ids.next_ordered_id(at), kind, None, None, None, at, actor)
+        return SealedAct(entry._replace(detail=detail), self.key)
+
+    async def anchor_server(self, head: ChainHead | None) -> None:
+        """Note the newest link of the server's own acts; they are few, and each is noted."""
+        if self._sealed is None or head is None:
+            return
+        now = self._sealed.clock.now()
+        lines = [Anchor(now, SERVER_CHAIN, now, *head)]
+        try:
+            await asyncio.to_thread(self._sealed.anchors.append, lines)
+        except AnchorsUnusable as error:
+            log.error("an act on the server stands without an anchor: %s", error.message)
 
     async def anchor(self, memories: Iterable[Memory]) -> int:
         """Note the heads that moved since then; how many. Raises `AnchorsUnusable`."""

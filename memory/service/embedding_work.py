@@ -12,6 +12,7 @@ from typing import Any
 from memory.engine.config import Config
 from memory.engine.embedding import Embedder
 from memory.engine.graph import Graph
+from memory.engine.ports import Clock, IdSource
 from memory.service.meanings import Fillable, VectorFiller
 from memory.service.reembedding import Reembedder, Sessions
 from memory.service.text_embedder import TextEmbedder
@@ -25,6 +26,8 @@ class EmbeddingWork:
         embedder: Embedder,
         *,
         config: Config,
+        clock: Clock,
+        ids: IdSource,
         fillable: Callable[[], Iterable[Fillable]],
         sessions: Sessions,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
@@ -36,6 +39,8 @@ class EmbeddingWork:
         self.reembedder = Reembedder(
             self.texts,
             sessions,
+            clock=clock,
+            ids=ids,
             spawn=spawn,
             on_done=self._filler.wake,
             retry_initial_seconds=config.retry_initial_seconds,

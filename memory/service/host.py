@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from memory.engine.audit_chain import SealedAct
 from memory.engine.config import Config
 from memory.engine.embedding import Embedder, EmbeddingContract
 from memory.engine.errors import (
@@ -29,14 +30,10 @@ from memory.engine.errors import (
 )
 from memory.engine.graph import Graph
 from memory.engine.limits import SESSIONS_PER_PAGE
-from memory.engine.ports import (
-    Clock,
-    GraphStore,
-    IdSource,
-    Lease,
-)
+from memory.engine.ports import Clock, GraphStore, IdSource, Lease
 from memory.engine.requests import Caller, check_session_name
 from memory.engine.times import Micros
+from memory.engine.types import AuditKind
 from memory.service.audit_keeper import UNSEALED, AuditKeeper
 from memory.service.committer import Outcome, Settled
 from memory.service.committer_thread import CommitterThread
@@ -204,6 +201,8 @@ class SessionHost:
             self._embedding = EmbeddingWork(
                 self._embedder,
                 config=self._config,
+                clock=self._clock,
+                ids=self._ids,
                 fillable=lambda: [entry.memory for entry in self._open.values()],
                 sessions=Sessions(
                     partial(self.memory, create=False), self._find_open, self._drop_vectors
@@ -274,7 +273,7 @@ class SessionHost:
             entry = self._open.get(session_id)
         if entry is None:
             entry = await self._turns.take(
-                session_id, partial(self._open_session, session_id, create)
+                session_id, partial(self._open_session, session_id, create, None)
             )
         entry.memory.touch()
         return entry.memory
@@ -330,7 +329,9 @@ class SessionHost:
         check_session_name(session_id)
         if session_id in self._open or await self._access().find(session_id) is not None:
             raise SessionExists(f"session '{session_id}' exists already", session=session_id)
-        await self.memory(session_id, create=True)
+        now, kind = self._clock.now(), AuditKind.SESSION_CREATE
+        act = self._audit.seal(kind, ids=self._ids, at=now, actor=caller.agent_id)
+        await self._turns.take(session_id, partial(self._open_session, session_id, True, act))
         log.info("session %r created by %r", session_id, caller.agent_id)
         return _session_reply(f"created session '{session_id}'", session=session_id, created=True)
 
@@ -359,9 +360,8 @@ class SessionHost:
             raise InvalidArgument("confirm", "confirm must repeat the session's name")
         if session_id not in self._open and await self._access().find(session_id) is None:
             raise session_not_found(session_id)
-        counts = await self._turns.take(
-            session_id, partial(self._delete, session_id, caller.agent_id)
-        )
+        act = partial(self._delete, session_id, caller.agent_id)
+        counts = await self._turns.take(session_id, act)
         log.warning("session %r deleted by %r: %s", session_id, caller.agent_id, counts)
         return _session_reply(
             f"deleted session '{session_id}': {counts['concept']} concepts",
@@ -386,7 +386,7 @@ class SessionHost:
 
     # -- opening and putting away -----------------------------------------------------------------
 
-    async def _open_session(self, session_id: str, create: bool) -> Held:
+    async def _open_session(self, session_id: str, create: bool, act: SealedAct | None) -> Held:
         entry = self._open.get(session_id)
         if entry is not None:
             return entry
@@ -396,15 +396,15 @@ class SessionHost:
         assert place is not None
         await self._room.take_place(place)
         try:
-            entry = await self._load_session(session_id, create)
+            entry = await self._load_session(session_id, create, act)
         finally:
             self._room.give_back(place)
         self._spawn(self._room.shrink())
         return entry
 
-    async def _load_session(self, session_id: str, create: bool) -> Held:
+    async def _load_session(self, session_id: str, create: bool, act: SealedAct | None) -> Held:
         access = self._access()
-        lease = await access.acquire(session_id, create=create)
+        lease = await access.acquire(session_id, create=create, act=act)
         loaded, graph = await access.load(session_id)
         await access.put_aside(loaded, lease.token)
         lease = replace(lease, position=loaded.position)

@@ -260,9 +260,10 @@ class Calendar:
     def list_jobs(self) -> Reply:
         """Every job, who asks for it, and how it last ended since the server started."""
         rows = [self._as_wire(job) for job in self._jobs.values()]
+        never = "not since this server started"
         lines = [
             f"{row['job']}  every {row['interval_seconds']:g} s by the {row['run_by']}  "
-            f"{row['last_run_at'] or 'not run yet'}  {row['last_outcome'] or ''}".rstrip()
+            f"{row['last_run_at'] or never}  {row['last_outcome'] or ''}".rstrip()
             for row in rows
         ]
         text = "\n".join(lines) or "no jobs"

@@ -29,8 +29,9 @@ from typing import Any, Final, NoReturn, Protocol
 from memory.engine.embedding import EmbeddingContract, EmbeddingFailure, vector_bytes
 from memory.engine.errors import EmbeddingMismatch, LamboError, StoreUnavailable
 from memory.engine.graph import Graph
-from memory.engine.mutations import Mutation, PutVector, SwitchContract
-from memory.engine.types import NodeId
+from memory.engine.mutations import Mutation, PutAudit, PutVector, SwitchContract
+from memory.engine.ports import Clock, IdSource
+from memory.engine.types import AuditEntry, AuditKind, NodeId
 from memory.service.replies import Reply
 from memory.service.text_embedder import TextEmbedder
 
@@ -45,6 +46,8 @@ ATTEMPTS_MAX: Final = 3
 RUNS_KEPT: Final = 1_000
 """Runs of which the end is remembered."""
 RETRY_MAX_SECONDS: Final = 30.0
+ITSELF: Final = "server"
+"""Who goes on with a run that was cut short, in its audit row."""
 PROBE: Final = "the server answers"
 """What every embedder can take: tells a text it cannot take from an embedder that is down."""
 
@@ -161,6 +164,7 @@ class _Failed(Exception):
 @dataclass(slots=True)
 class _Run:
     progress: Progress
+    actor: str
     left: set[NodeId] = field(default_factory=set)  # concepts that get no vector from this run
     attempts: Counter[NodeId] = field(default_factory=Counter)
     size: int = TEXTS
@@ -178,6 +182,8 @@ class Reembedder:
         embedder: TextEmbedder,
         sessions: Sessions,
         *,
+        clock: Clock,
+        ids: IdSource,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         on_done: Callable[[], None],
         retry_initial_seconds: float,
@@ -185,6 +191,8 @@ class Reembedder:
         """`on_done` is told when a session was switched: some of it may have no vector yet."""
         self._embedder = embedder
         self._sessions = sessions
+        self._clock = clock
+        self._ids = ids
         self._spawn = spawn
         self._on_done = on_done
         self._retry_initial_seconds = retry_initial_seconds
@@ -198,10 +206,10 @@ class Reembedder:
 
     # -- asking -----------------------------------------------------------------------------------
 
-    async def ask(self, session_id: str, *, start: bool = True) -> Reply:
+    async def ask(self, session_id: str, *, start: bool = True, actor: str = ITSELF) -> Reply:
         """Start a run unless the session needs none or has one; how far it is.
 
-        Without `start` nothing is begun, and how the last run ended is told.
+        Without `start` nothing is begun, and how the last run ended is told. `actor` is who asks.
 
         Raises `SessionNotFound`, and what stands against opening the session.
         """
@@ -211,7 +219,7 @@ class Reembedder:
             return Reply.of(progress)
         contract = session.graph.contract
         if contract != self._target and start:
-            progress = self._start(session_id, session.graph)
+            progress = self._start(session_id, session.graph, actor)
         elif contract != self._target and progress is None:
             progress = Progress(session_id, contract, self._target, State.NOT_STARTED)
         elif progress is None:
@@ -240,14 +248,14 @@ class Reembedder:
             known = self._progress.get(session_id)
             if known is None or not known.is_live:
                 log.info("session %r: re-embedding goes on", session_id)
-                self._start(session_id, graph)
+                self._start(session_id, graph, ITSELF)
         left_behind = [key for key in contracts if key not in (own, self._target.key)]
         if left_behind:
             self._spawn(self._drop(session_id, left_behind))
 
     # -- a run ------------------------------------------------------------------------------------
 
-    def _start(self, session_id: str, graph: Graph) -> Progress:
+    def _start(self, session_id: str, graph: Graph, actor: str) -> Progress:
         progress = Progress(session_id, graph.contract, self._target)
         _count(progress, graph)
         self._progress.pop(session_id, None)
@@ -256,7 +264,7 @@ class Reembedder:
             if len(self._progress) <= RUNS_KEPT:
                 break
             del self._progress[name]
-        self._spawn(self._carry_out(_Run(progress)))
+        self._spawn(self._carry_out(_Run(progress, actor)))
         return progress
 
     async def _carry_out(self, run: _Run) -> None:
@@ -329,7 +337,7 @@ class Reembedder:
             is_nearly_done = run.passes > 1 and run.found <= TEXTS
             if is_nearly_done or not self._count_missing(run, graph):
                 # The last batch was waited for: what it met with stands in the way of this too.
-                obstacle = _find_obstacle(session) or await self._switch(session)
+                obstacle = _find_obstacle(session) or await self._switch(run, session)
             run.row = run.found = 0
         _count(run.progress, session.graph)
         run.progress.without_vector = len(run.left)
@@ -408,8 +416,16 @@ class Reembedder:
         run.left.update(given_up)
         return None
 
-    async def _switch(self, session: OpenSession) -> str | None:
-        if not await session.append([SwitchContract(self._target)]):
+    async def _switch(self, run: _Run, session: OpenSession) -> str | None:
+        now, origin = self._clock.now(), session.graph.contract
+        detail = {
+            "from_contract": None if origin is None else origin.as_wire(),
+            "to_contract": self._target.as_wire(),
+        }
+        entry_id = self._ids.next_ordered_id(now)
+        entry = AuditEntry(entry_id, AuditKind.REEMBED, None, None, None, now, run.actor)
+        row = PutAudit(entry._replace(detail=detail))
+        if not await session.append([SwitchContract(self._target), row]):
             await self._fail(session, "the store refused the new contract, see the dead letters")
         return None
 

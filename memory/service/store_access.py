@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
-from memory.engine.audit_chain import BlankedRows
+from memory.engine.audit_chain import BlankedRows, SealedAct
 from memory.engine.config import Config, MatchStrategy
 from memory.engine.embedding import EmbeddingContract
 from memory.engine.errors import LeaseHeld, SessionNotFound, StoreUnavailable
@@ -130,8 +130,10 @@ class StoreAccess:
 
     # -- the lease and the committer's line -------------------------------------------------------
 
-    async def acquire(self, session_id: str, *, create: bool) -> Lease:
-        """Take the session for this node.
+    async def acquire(
+        self, session_id: str, *, create: bool, act: SealedAct | None = None
+    ) -> Lease:
+        """Take the session for this node; one that is made has the audit row given.
 
         Raises `SessionNotFound`, `LeaseHeld`, or `StoreUnavailable` while the name's last session
         is being deleted.
@@ -146,6 +148,7 @@ class StoreAccess:
             match_strategy=str(strategy_of(self._config, self._contract)),
             created_at=self._clock.now(),
             contract=self._contract,
+            act=act,
         )
         answer = await self._on_committer(job, "the lease")
         if answer is None:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from memory.engine.audit_chain import SealedAct
 from memory.engine.errors import (
     InvalidArgument,
     RateLimited,
@@ -23,9 +24,10 @@ from memory.engine.errors import (
     TokenNotFound,
     Unauthenticated,
 )
-from memory.engine.ports import Clock, StoreRejected, StoreTransient
+from memory.engine.ports import Clock, IdSource, StoreRejected, StoreTransient
 from memory.engine.requests import Caller
 from memory.engine.rights import Rights
+from memory.engine.server_acts import told_of_token
 from memory.engine.times import SECOND, Micros, format_rfc3339
 from memory.engine.tokens import (
     DrawnToken,
@@ -38,6 +40,8 @@ from memory.engine.tokens import (
     opens,
     token_ages,
 )
+from memory.engine.types import AuditKind
+from memory.service.audit_keeper import UNSEALED, AuditKeeper
 from memory.service.replies import Reply
 
 log = logging.getLogger("lambo.tokens")
@@ -48,7 +52,7 @@ FRESH_SECONDS: Final = 4.0
 TOKENS_MAX: Final = 1_000
 """Tokens that are kept; all of them are in RAM."""
 DEAD_DAYS: Final = 30
-"""How long an expired or revoked token stays in the list, and longer if it is its agent's oldest."""
+"""How long a dead token stays in the list, and longer if it is its agent's oldest."""
 USE_SECONDS: Final = 60.0
 """Between two writings of the times of last use."""
 CALLS_PER_SECOND: Final = 500
@@ -68,8 +72,10 @@ class TokenKeeper:
         store: TokenStore,
         *,
         clock: Clock,
+        ids: IdSource,
         draw: Callable[[], DrawnToken],
         on_writer: OnWriter,
+        audit: AuditKeeper = UNSEALED,
         calls_per_second: float = CALLS_PER_SECOND,
         names_are_proven: bool = True,
     ) -> None:
@@ -77,6 +83,8 @@ class TokenKeeper:
         self._names_are_proven = names_are_proven
         self._store = store
         self._clock = clock
+        self._ids = ids
+        self._audit = audit
         self._draw = draw
         self._on_writer = on_writer
         self._calls_per_second = calls_per_second
@@ -147,9 +155,11 @@ class TokenKeeper:
             created_at=now,
             expires_at=None if expires is None else now + expires * SECOND,
         )
-        await self._write(lambda: self._store.put_token(record))
+        act = self._seal(AuditKind.TOKEN_CREATE, record, now, caller)
+        head = await self._write(lambda: self._store.put_token(record, act))
         self._changes += 1
         self._records[record.token_id] = record
+        await self._audit.anchor_server(head)
         log.info("token %s (%r) made by %r", record.token_id, record.name, caller.agent_id)
         return _reply(
             f"made token {record.token_id} for agent '{record.agent_id}'; it is shown this once:\n"
@@ -184,12 +194,18 @@ class TokenKeeper:
         is_new = record.revoked_at is None
         if is_new:
             now = self._clock.now()
-            await self._write(lambda: self._store.revoke_token(token_id, at=now))
+            act = self._seal(AuditKind.TOKEN_REVOKE, record, now, caller)
+            head = await self._write(lambda: self._store.revoke_token(token_id, at=now, act=act))
             self._changes += 1
             self._records[token_id] = replace(record, revoked_at=now)
+            await self._audit.anchor_server(head)
             log.info("token %s (%r) revoked by %r", token_id, record.name, caller.agent_id)
         said = f"revoked token {token_id}" if is_new else f"token {token_id} was revoked before"
         return _reply(said, summary=said, id=token_id, revoked=is_new)
+
+    def _seal(self, kind: AuditKind, record: TokenRecord, now: Micros, caller: Caller) -> SealedAct:
+        detail, actor = told_of_token(record), caller.agent_id
+        return self._audit.seal(kind, ids=self._ids, at=now, actor=actor, detail=detail)
 
     async def count_live(self) -> int:
         """How many tokens open something now."""

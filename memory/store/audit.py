@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from django.db.backends.utils import CursorWrapper
 
+from memory.engine.audit_chain import AuditChain, ChainHead, columns_of_entry, make_link
 from memory.engine.limits import REMOVALS_FOUND
 from memory.engine.mutations import PutAudit
 from memory.engine.ports import Removal, StoreRejected
@@ -23,6 +24,7 @@ from memory.engine.times import Micros
 from memory.engine.traces import Needles, is_same, may_hold, needles_of
 from memory.engine.types import AuditEntry, Json
 from memory.store import codecs
+from memory.store.audit_trail import read_chain
 from memory.store.codecs import Row
 from memory.store.row_checks import row_fault
 
@@ -62,6 +64,21 @@ def add_entries(cursor: CursorWrapper, session_id: str, entries: Sequence[PutAud
         return
     for put in entries:
         check_owner(cursor, session_id, put.entry.id)
+
+
+def add_act(
+    cursor: CursorWrapper, session_id: str, entry: AuditEntry, *, chain_key: bytes | None
+) -> ChainHead | None:
+    """Store the audit row of an act that is in no session's log; its link where there is a key.
+
+    Only for a name whose chain nobody else goes on with meanwhile.
+    """
+    link = None
+    if chain_key is not None:
+        chain = AuditChain.after(chain_key, session_id, read_chain(cursor, session_id))
+        link = make_link(chain_key, session_id, chain.head, columns_of_entry(entry))
+    add_entries(cursor, session_id, [PutAudit(entry, link)])
+    return None if link is None else ChainHead(link.sequence, link.hash)
 
 
 def check_owner(cursor: CursorWrapper, session_id: str, audit_id: str) -> None:

@@ -15,13 +15,10 @@ from typing import Final
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
-from memory.engine.audit_chain import AuditChain, columns_of_entry, make_link
-from memory.engine.mutations import PutAudit
 from memory.engine.ports import StoreRejected
 from memory.engine.times import Micros
 from memory.engine.types import AuditEntry
 from memory.store import audit, codecs
-from memory.store.audit_trail import read_chain
 from memory.store.dialects import Dialect, dialect_for
 from memory.store.leases import locked_positions
 from memory.store.transactions import writing
@@ -83,12 +80,7 @@ def mark_deleted(
     (mark,) = cursor.fetchone()
     counts = _counted(cursor, session_id)
     told = {**(entry.detail or {}), "counts": counts, "deleted_at": int(mark)}
-    last = entry._replace(detail=told)
-    link = None
-    if chain_key is not None:
-        chain = AuditChain.after(chain_key, session_id, read_chain(cursor, session_id))
-        link = make_link(chain_key, session_id, chain.head, columns_of_entry(last))
-    audit.add_entries(cursor, session_id, [PutAudit(last, link)])
+    audit.add_act(cursor, session_id, entry._replace(detail=told), chain_key=chain_key)
     return int(mark)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
-from memory.engine.audit_chain import BlankedRows
+from memory.engine.audit_chain import BlankedRows, SealedAct
 from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import PurgeText, Receipt
 from memory.engine.ports import (
@@ -74,10 +74,11 @@ class DjangoStore:
         match_strategy: str,
         created_at: Micros,
         contract: EmbeddingContract | None = None,
+        act: SealedAct | None = None,
     ) -> Lease | LeaseRefused | BeingDeleted | None:
         with writing(self._writer()) as cursor:
             if create:
-                _create_session(cursor, session_id, match_strategy, contract, created_at)
+                _create_session(cursor, session_id, match_strategy, contract, created_at, act)
             if not _is_visible(cursor, session_id):
                 # Removing what is left of it takes many transactions: not the asker's business.
                 return BeingDeleted(session_id) if create else None
@@ -339,8 +340,9 @@ def _create_session(
     match_strategy: str,
     contract: EmbeddingContract | None,
     created_at: Micros,
+    act: SealedAct | None,
 ) -> None:
-    """Make the session and its lease, unless it exists."""
+    """Make the session and its lease, and add the audit row given, unless it exists."""
     values = codecs.contract_row(contract)
     cursor.execute(
         "INSERT INTO lambo_session"
@@ -350,6 +352,8 @@ def _create_session(
     )
     if cursor.rowcount == 1:
         leases.create_lease(cursor, session_id)
+        if act is not None:
+            audit.add_act(cursor, session_id, act.entry, chain_key=act.chain_key)
 
 
 def _is_visible(cursor: CursorWrapper, session_id: str) -> bool:

@@ -13,10 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memory.engine.audit_chain import BlankedRows
+from memory.engine.audit_chain import (
+    AuditChain,
+    BlankedRows,
+    SealedAct,
+    columns_of_entry,
+    make_link,
+)
 from memory.engine.audit_verification import AuditFacts, StoredAuditRow
 from memory.engine.embedding import EmbeddingContract
-from memory.engine.mutations import Group, PurgeText, Receipt
+from memory.engine.mutations import Group, PurgeText, PutAudit, Receipt
 from memory.engine.ports import (
     Clock,
     DeadLetter,
@@ -84,12 +90,15 @@ class InMemoryStore:
         match_strategy: str,
         created_at: Micros,
         contract: EmbeddingContract | None = None,
+        act: SealedAct | None = None,
     ) -> Lease | LeaseRefused | None:
         with self._lock:
             if session_id not in self._sessions:
                 if not create:
                     return None
                 self._sessions[session_id] = Rows(created_at, match_strategy, contract)
+                if act is not None:
+                    self._add_act(session_id, act)
                 lease = self._leases.setdefault(session_id, _LeaseRow())
                 lease.position = lease.expires_at = 0
             lease = self._leases[session_id]
@@ -263,6 +272,15 @@ class InMemoryStore:
             after = rows.copy()
             in_memory_audit.purge(after, self._letters_of(session_id), purge)
             return in_memory_audit.blanked_rows(before, in_memory_audit.stored_rows(after))
+
+    def _add_act(self, session_id: str, act: SealedAct) -> None:
+        link = None
+        if act.chain_key is not None:
+            stored = in_memory_audit.chain_of(self._audit_rows(session_id))
+            head = AuditChain.after(act.chain_key, session_id, stored).head
+            link = make_link(act.chain_key, session_id, head, columns_of_entry(act.entry))
+        put = PutAudit(act.entry, link)
+        apply(self._sessions[session_id], put, self._others(session_id))
 
     def _audit_rows(self, session_id: str) -> list[StoredAuditRow]:
         """Every audit row under a name, those of deleted sessions first."""

@@ -15,10 +15,13 @@ from typing import Any, Final
 
 from django.db.backends.utils import CursorWrapper
 
+from memory.engine.audit_chain import ChainHead, SealedAct
 from memory.engine.ports import StoreRejected
 from memory.engine.rights import Scope
+from memory.engine.server_acts import SERVER_CHAIN
 from memory.engine.times import Micros
 from memory.engine.tokens import TokenRecord, droppable_tokens
+from memory.store.audit import add_act
 from memory.store.transactions import reading, writing
 
 _COLUMNS: Final = (
@@ -42,17 +45,21 @@ class DjangoTokenStore:
         self._writer_alias = writer_alias
         self._reader_alias = reader_alias
 
-    def put_token(self, record: TokenRecord) -> None:
+    def put_token(self, record: TokenRecord, act: SealedAct | None = None) -> ChainHead | None:
         with writing(self._writer_alias) as cursor:
             cursor.execute(_PUT, _row(record))
+            return _add_row(cursor, act)
 
     def load_tokens(self) -> Sequence[TokenRecord]:
         with reading(self._reader_alias) as cursor:
             return _load(cursor)
 
-    def revoke_token(self, token_id: str, *, at: Micros) -> None:
+    def revoke_token(
+        self, token_id: str, *, at: Micros, act: SealedAct | None = None
+    ) -> ChainHead | None:
         with writing(self._writer_alias) as cursor:
             cursor.execute(_REVOKE, [at, token_id])
+            return _add_row(cursor, act) if cursor.rowcount else None
 
     def note_token_use(self, used_at: Mapping[str, Micros]) -> None:
         with writing(self._writer_alias) as cursor:
@@ -65,6 +72,12 @@ class DjangoTokenStore:
             for token_id in dropped:
                 cursor.execute(_DROP, [token_id])
         return len(dropped)
+
+
+def _add_row(cursor: CursorWrapper, act: SealedAct | None) -> ChainHead | None:
+    if act is None:
+        return None
+    return add_act(cursor, SERVER_CHAIN, act.entry, chain_key=act.chain_key)
 
 
 def _load(cursor: CursorWrapper) -> list[TokenRecord]:
@@ -100,17 +113,21 @@ def _record(row: Sequence[Any]) -> TokenRecord | None:
 
 
 class InMemoryTokenStore:
-    """A `TokenStore` whose tokens live as long as the object; safe to call from any thread."""
+    """A `TokenStore` whose tokens live as long as the object; safe to call from any thread.
+
+    It keeps no audit rows: nobody could read them, and they would end with the tokens.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._records: dict[str, TokenRecord] = {}
 
-    def put_token(self, record: TokenRecord) -> None:
+    def put_token(self, record: TokenRecord, act: SealedAct | None = None) -> ChainHead | None:
         with self._lock:
             if record.token_id in self._records:
                 raise StoreRejected(f"token {record.token_id} exists")
             self._records[record.token_id] = record
+        return None
 
     def load_tokens(self) -> Sequence[TokenRecord]:
         with self._lock:
@@ -118,11 +135,14 @@ class InMemoryTokenStore:
                 self._records.values(), key=lambda record: (record.created_at, record.token_id)
             )
 
-    def revoke_token(self, token_id: str, *, at: Micros) -> None:
+    def revoke_token(
+        self, token_id: str, *, at: Micros, act: SealedAct | None = None
+    ) -> ChainHead | None:
         with self._lock:
             record = self._records.get(token_id)
             if record is not None and record.revoked_at is None:
                 self._records[token_id] = replace(record, revoked_at=at)
+        return None
 
     def note_token_use(self, used_at: Mapping[str, Micros]) -> None:
         with self._lock:

@@ -114,7 +114,7 @@ STATUSES = st.lists(st.sampled_from(list(Status)), min_size=len(NAMES), max_size
 
 
 def play(session: Session, policy: Policy, **chosen: Any) -> Team:
-    """Write a session; all concepts have outlived their sweeps, one token is young, one came late."""
+    """Write a session; all outlived their sweeps. One token is young, one came late."""
     team = Team(settings=CanonSettings(promotion_policy=policy, **chosen))
     for name, birth in zip(NAMES, session.births, strict=True):
         told = None if birth.offset_days is None else team.now + birth.offset_days * DAY * SECOND

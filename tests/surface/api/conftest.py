@@ -42,7 +42,11 @@ async def world() -> AsyncIterator[World]:
         ids=SequentialIds(),
         embedder=silent_embedder(),
         keep_tokens=lambda on_writer: TokenKeeper(
-            InMemoryTokenStore(), clock=clock, draw=lambda: DRAWN, on_writer=on_writer
+            InMemoryTokenStore(),
+            clock=clock,
+            ids=SequentialIds(),
+            draw=lambda: DRAWN,
+            on_writer=on_writer,
         ),
     )
     await host.start()

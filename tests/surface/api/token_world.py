@@ -173,6 +173,7 @@ async def token_world(folder: Path, settings: Settings) -> AsyncIterator[TokenWo
         keep_tokens=lambda on_writer: TokenKeeper(
             InMemoryTokenStore(),
             clock=clock,
+            ids=SequentialIds(),
             draw=draw,
             on_writer=on_writer,
             calls_per_second=100_000,

@@ -27,7 +27,7 @@ from memory.service.replies import Reply
 from memory.service.tokens import OnWriter, TokenKeeper
 from memory.store.tokens import InMemoryTokenStore
 from memory.system import RandomIds, draw_token
-from memory.testing import InMemoryStore, ManualClock
+from memory.testing import InMemoryStore, ManualClock, SequentialIds
 
 
 @asynccontextmanager
@@ -147,7 +147,8 @@ async def quorum_of(clock: ManualClock, tokens: TokensAway) -> AsyncIterator[Ses
     config = Config(promotion_policy=Policy.QUORUM)
 
     def keep_tokens(on_writer: OnWriter) -> TokenKeeper:
-        return TokenKeeper(tokens, clock=clock, draw=draw_token, on_writer=on_writer)
+        ids = SequentialIds()
+        return TokenKeeper(tokens, clock=clock, ids=ids, draw=draw_token, on_writer=on_writer)
 
     host = SessionHost(
         InMemoryStore(),

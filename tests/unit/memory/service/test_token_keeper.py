@@ -23,7 +23,7 @@ from memory.engine.rights import Scope
 from memory.engine.tokens import DrawnToken, TokenRequest
 from memory.service.tokens import FRESH_SECONDS, TOKENS_MAX, USE_SECONDS, TokenKeeper
 from memory.store.tokens import InMemoryTokenStore
-from memory.testing import ManualClock
+from memory.testing import ManualClock, SequentialIds
 
 OLGA = Caller("olga", is_operator=True)
 REQUEST = TokenRequest("ci", "ann", frozenset({Scope.READ}), ("shop-*",))
@@ -63,6 +63,7 @@ class World:
         return TokenKeeper(
             self.store,
             clock=self.clock,
+            ids=SequentialIds(),
             draw=self._draw,
             on_writer=on_writer,
             calls_per_second=calls_per_second,
