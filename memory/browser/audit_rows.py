@@ -47,6 +47,7 @@ from memory.browser.records import (
     row_url,
 )
 from memory.browser.removal_pages import restore_page
+from memory.engine.server_acts import SERVER_CHAIN
 from memory.models import AuditEvent, AuditKindChoices, Concept, Session
 
 CONTENTS_FOUND_MAX: Final = 500
@@ -121,6 +122,8 @@ class AuditRows(RecordAdmin):
 
     @admin.display(description="session")
     def session_name(self, row: AuditEvent) -> str:
+        if row.session_id == SERVER_CHAIN:
+            return "(the server)"
         gone = " (deleted)" if row.session_deleted_at is not None else ""
         return f"{row.session_id}{gone}"
 
@@ -158,6 +161,8 @@ class AuditRows(RecordAdmin):
         }
 
     def _session_link(self, row: AuditEvent) -> SafeString | str:
+        if row.session_id == SERVER_CHAIN:
+            return "none: an act on the server"
         if row.session_deleted_at is not None:
             return row.session_id
         return link(row_url(Session, row.session_id), row.session_id)

@@ -357,3 +357,15 @@ def test_export_is_bounded_and_says_so(chief: Client, monkeypatch: pytest.Monkey
 def test_other_formats_and_senseless_filters_are_refused(chief: Client) -> None:
     assert chief.get(f"{LIST}export.exe").status_code == 404
     assert chief.get(f"{LIST}export.csv", {"since": "soon"}).status_code == 400
+
+
+def test_a_row_of_a_token_leads_to_no_session(chief: Client) -> None:
+    """It bears the name of the server's own chain, of which there is no page."""
+    add_audit_row(
+        106, node=None, kind="token-create", session_id="/server", from_status=None, to_status=None
+    )
+    assert "(the server)" in chief.get(LIST).content.decode()
+    page = chief.get(f"{LIST}{node_id(106)}/change/").content.decode()
+    assert "an act on the server" in page
+    assert "memory/session//server" not in page
+    assert "memory/session/_2Fserver" not in page

@@ -19,7 +19,7 @@ from pytest_django import Settings
 
 from lambo_site.asgi import Application
 from lambo_site.setting_readers import AuthMode
-from lambo_site.wiring import build_readers
+from lambo_site.wiring import build_cycles, build_jobs, build_readers
 from memory import runtime
 from memory.data_folder import DataFolder
 from memory.engine.config import Config, Durability
@@ -70,6 +70,9 @@ MCP_METHODS: Final = (
     "notifications/initialized",
     "no/such/method",
 )
+
+
+KEPT_NOWHERE = Config(durability=Durability.MEMORY)
 
 
 @dataclass
@@ -149,27 +152,30 @@ class TokenWorld:
 
 
 @asynccontextmanager
-async def token_world(folder: Path, settings: Settings) -> AsyncIterator[TokenWorld]:
+async def token_world(
+    folder: Path, settings: Settings, *, config: Config = KEPT_NOWHERE
+) -> AsyncIterator[TokenWorld]:
     """The world, filled; undone at the end."""
-    settings.PROCESS = replace(
-        settings.PROCESS, config=Config(durability=Durability.MEMORY), auth_mode=AuthMode.TOKENS
-    )
+    settings.PROCESS = replace(settings.PROCESS, config=KEPT_NOWHERE, auth_mode=AuthMode.TOKENS)
     clock, numbers = ManualClock(), itertools.count(1)
 
     def draw() -> DrawnToken:
         number = next(numbers)
         return DrawnToken(f"{number:016x}", f"secret-{number:0>36}")
 
-    readers = build_readers(Config())
+    readers = build_readers(config)
     host = SessionHost(
         InMemoryStore(clock),
         node_id="00000000-0000-4000-8000-0000000000aa",
         endpoint="http://127.0.0.1:7700",
-        config=Config(),
+        config=config,
         readers=readers,
         clock=clock,
         ids=SequentialIds(),
         embedder=silent_embedder(),
+        cycles=build_cycles(config),
+        jobs=build_jobs(config),
+        ticks=False,
         keep_tokens=lambda on_writer: TokenKeeper(
             InMemoryTokenStore(),
             clock=clock,
