@@ -16,10 +16,10 @@ import pytest
 
 from children import child_environment
 
-pytestmark = pytest.mark.slow
-
 ROUNDS = int(os.environ.get("DETERMINISM_ROUNDS", "5"))
 UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60 + 30 * ROUNDS)]
 
 
 def told_by_a_fresh_run(folder: Path) -> bytes:
