@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lambo_site.database_url import NOT_YET_SCHEMES, DatabaseUrl, read_database_url
 from lambo_site.setting_readers import (
     REACHED_BY,
     AuthMode,
@@ -77,10 +78,10 @@ class Setting(NamedTuple):
     """The range of a number; None for everything else."""
 
 
-_DATABASE_SERVERS = "this version keeps sessions in SQLite; database servers are being built"
-_STORES = dict.fromkeys(
-    ("postgres", "postgresql", "pg", "cockroach", "cockroachdb", "crdb"), _DATABASE_SERVERS
-)
+_STORES = {
+    **dict.fromkeys(NOT_YET_SCHEMES, "this version keeps sessions in SQLite or PostgreSQL"),
+    **dict.fromkeys(("postgresql", "pg"), 'the name is "postgres"'),
+}
 _EMBEDDERS = dict.fromkeys(
     ("bedrock", "titan", "gemini", "vertex"),
     "the name is reserved for a hosted service and not built",
@@ -119,6 +120,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log.level", "LAMBO_LOG_LEVEL", "log_level", read_choice(LogLevel)),
     Setting("log.format", "LAMBO_LOG_FORMAT", "log_format", read_choice(LogFormat)),
     Setting("store.kind", "LAMBO_STORE", "store_kind", read_choice(StoreKind, not_yet=_STORES)),
+    Setting("store.url", "LAMBO_DATABASE_URL", "database_url", read_database_url),
     Setting(
         "embedder.kind",
         "LAMBO_EMBEDDER",
@@ -213,7 +215,6 @@ _BY_KEY = {setting.key: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 
 CONFIG_VARIABLE = "LAMBO_CONFIG"
-DATABASE_VARIABLE = "LAMBO_DATABASE_URL"
 TOKEN_VARIABLE = "LAMBO_TOKEN"
 """What a client sends; means nothing to a server, and is never shown."""
 DEMO_VARIABLE = "LAMBO_DEMO"
@@ -243,6 +244,8 @@ class ProcessSettings:
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.TEXT
     store_kind: StoreKind = StoreKind.SQLITE
+    database_url: DatabaseUrl | None = field(default=None, repr=False)
+    """The database of the store `postgres`; None for every other store."""
     embedder_kind: EmbedderKind = EmbedderKind.MINILM
     embedder_dim: int | None = None
     embedder_url: str | None = None
@@ -335,7 +338,8 @@ def load_process_settings(
     for key, (written, base) in given.items():
         setting = _BY_KEY[key]
         (engine if setting.is_engine else own)[setting.name] = setting.read(key, written, base)
-    if own.get("store_kind") is StoreKind.MEMORY:
+    _settle_store(own, given)
+    if own["store_kind"] is StoreKind.MEMORY:
         # Nothing is kept, so nothing may be promised: stats must not say "commit".
         engine["durability"] = Durability.MEMORY
     if own.get("is_demo"):
@@ -350,6 +354,20 @@ def load_process_settings(
         "match_strategy", MatchStrategy.CANONICAL if by_words else MatchStrategy.HYBRID
     )
     return ProcessSettings(config=_build_config(engine, given), **own)
+
+
+def _settle_store(own: dict[str, Any], given: Mapping[str, tuple[Given, Path]]) -> None:
+    """A URL alone says which store; beside a store that has no use for it, it is a mistake."""
+    url = own.get("database_url")
+    kind = own.setdefault("store_kind", StoreKind.SQLITE if url is None else StoreKind.POSTGRES)
+    if (url is None) == (kind is StoreKind.POSTGRES):
+        written, _ = given["store.kind"]
+        problem = (
+            "needs store.url (LAMBO_DATABASE_URL), such as postgres://user:password@host/name"
+            if url is None
+            else "has no use for the database that store.url (LAMBO_DATABASE_URL) names"
+        )
+        raise refusal("store.kind", f"store.kind {kind} {problem}", written.source)
 
 
 def _data_dir_at_hand(folder: Path) -> Path:
@@ -384,13 +402,6 @@ def _build_config(engine: dict[str, Any], given: Mapping[str, tuple[Given, Path]
 
 def _check_variables(variables: Collection[str]) -> None:
     """Refuse LAMBO_* variables that mean nothing; a typing error must not be a silent default."""
-    if DATABASE_VARIABLE in variables:
-        # The value holds a password as often as not; it is never shown.
-        raise refusal(
-            DATABASE_VARIABLE,
-            f"{DATABASE_VARIABLE} cannot be set yet: {_DATABASE_SERVERS}",
-            f"variable {DATABASE_VARIABLE}",
-        )
     known = {*_BY_VARIABLE, CONFIG_VARIABLE, DEMO_VARIABLE, TOKEN_VARIABLE}
     for name in sorted(variables):
         if name not in known:

@@ -48,6 +48,7 @@ class StoreKind(StrEnum):
     """Where sessions are kept."""
 
     SQLITE = "sqlite"
+    POSTGRES = "postgres"  # one database, which several servers may share
     MEMORY = "memory"  # nowhere: gone when the server stops
 
 

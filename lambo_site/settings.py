@@ -13,7 +13,7 @@ from typing import Any, cast
 from django.utils.functional import SimpleLazyObject
 
 from lambo_site.configuration import ProcessSettings, load_process_settings
-from lambo_site.databases import sqlite_databases
+from lambo_site.databases import postgres_databases, sqlite_databases
 from lambo_site.setting_readers import LogFormat
 from memory.data_folder import DataFolder
 from memory.engine.limits import BODY_BYTES
@@ -81,9 +81,13 @@ TEMPLATES: list[dict[str, Any]] = [
     },
 ]
 
-# Two files: the engine's, written by the committer alone, and one for Django's own tables. A
+# The engine's tables are written by the committer alone and kept apart from Django's own. A
 # request is no transaction (ATOMIC_REQUESTS stays off): writes go through the log, not a view.
-DATABASES = sqlite_databases(PROCESS.data_dir)
+DATABASES = (
+    sqlite_databases(PROCESS.data_dir)
+    if PROCESS.database_url is None
+    else postgres_databases(PROCESS.database_url)
+)
 DATABASE_ROUTERS = ["lambo_site.routers.EngineRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -1,6 +1,7 @@
-"""An engine database of a test's own: a real SQLite file under real connection aliases.
+"""An engine database of a test's own, on the engine it names: real connections, real tables.
 
-The schema is migrated once per run, into a file that every test copies.
+The schema is migrated once per run and engine: on SQLite into a file that every test copies, on
+PostgreSQL into a database that is the template of each test's.
 """
 
 from __future__ import annotations
@@ -10,28 +11,38 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.core.management import call_command
 from django.db import connections
 
-from lambo_site.databases import sqlite_reader, sqlite_writer
+from lambo_site.database_url import read_database_url
+from lambo_site.databases import postgres_reader, postgres_writer, sqlite_reader, sqlite_writer
+from lambo_site.setting_readers import Given
 from memory.store.django_store import DjangoStore
+from postgres_server import shared_server
+
+SQLITE: Final = "sqlite"
+POSTGRES: Final = "postgres"
+ENGINES: Final = (SQLITE, POSTGRES)
+"""What tests that depend on the store are run over, as parameters of a fixture."""
 
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineDatabase:
-    """One file and the names of its two connections."""
+    """One database and the names of its two connections."""
 
     path: Path
+    """The file, on SQLite."""
     writer: str
     reader: str
+    engine: str = SQLITE
 
     def store(self) -> DjangoStore:
         return DjangoStore(self.writer, self.reader)
@@ -51,19 +62,39 @@ class EngineDatabase:
 
 
 @contextmanager
-def engine_database(folder: Path) -> Iterator[EngineDatabase]:
-    """A migrated, empty database in a folder. Needs unblocked database access."""
+def engine_database(folder: Path, engine: str = SQLITE) -> Iterator[EngineDatabase]:
+    """A migrated, empty database; a file is in the folder. Needs unblocked database access."""
     path = folder / "lambo.sqlite3"
-    shutil.copy(_migrated_file(), path)
-    with _aliases(path) as database:
-        yield database
+    if engine == SQLITE:
+        shutil.copy(_migrated_file(), path)
+        with _sqlite(path) as database:
+            yield database
+        return
+    server, template = shared_server(), _migrated_template()
+    name = server.create_database(template)
+    try:
+        with _postgres(name, path) as database:
+            yield database
+    finally:
+        server.drop_database(name)
+
+
+def _sqlite(path: Path) -> AbstractContextManager[EngineDatabase]:
+    return _aliases(path, SQLITE, sqlite_writer(path), sqlite_reader(path))
+
+
+def _postgres(name: str, path: Path) -> AbstractContextManager[EngineDatabase]:
+    url = read_database_url("url", Given(shared_server().url(name), "a test"), path)
+    return _aliases(path, POSTGRES, postgres_writer(url), postgres_reader(url))
 
 
 @contextmanager
-def _aliases(path: Path) -> Iterator[EngineDatabase]:
+def _aliases(
+    path: Path, engine: str, writer: dict[str, Any], reader: dict[str, Any]
+) -> Iterator[EngineDatabase]:
     name = f"engine_{next(_numbers)}"
-    database = EngineDatabase(path, name, f"{name}_ro")
-    configured = {database.writer: sqlite_writer(path), database.reader: sqlite_reader(path)}
+    database = EngineDatabase(path, name, f"{name}_ro", engine)
+    configured = {database.writer: writer, database.reader: reader}
     for alias, options in configured.items():
         # Fills in the defaults of every setting, as Django does at its start.
         complete = connections.configure_settings({"default": {}, alias: options})
@@ -72,7 +103,10 @@ def _aliases(path: Path) -> Iterator[EngineDatabase]:
         yield database
     finally:
         for alias in configured:
-            connections[alias].close()
+            connection: Any = connections[alias]
+            connection.close()
+            if engine == POSTGRES:
+                connection.close_pool()
             del connections[alias]
             del connections.databases[alias]
 
@@ -82,8 +116,16 @@ def _migrated_file() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="lambo-schema-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "lambo.sqlite3"
-    with _aliases(path) as database:
+    with _sqlite(path) as database:
         call_command("migrate", database=database.writer, verbosity=0)
         # Leaves one file without a log beside it, so that copying it copies everything.
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return path
+
+
+@cache
+def _migrated_template() -> str:
+    name = shared_server().create_database()
+    with _postgres(name, Path("lambo.sqlite3")) as database:
+        call_command("migrate", database=database.writer, verbosity=0)
+    return name

@@ -36,6 +36,8 @@ def bring_tables_up_to_date(*, may_migrate: bool) -> None:
 
 
 def _bring_up_to_date(alias: str, *, may_migrate: bool) -> None:
+    if connections[alias].vendor == "postgresql":
+        _prepare_postgres(alias, may_migrate=may_migrate)
     executor = MigrationExecutor(connections[alias])
     plan = [
         (step, backwards)
@@ -53,6 +55,27 @@ def _bring_up_to_date(alias: str, *, may_migrate: bool) -> None:
         )
     logger.info("lambo serve: applying %d migration(s) to the database %r", len(plan), alias)
     call_command("migrate", database=alias, interactive=False, verbosity=0)
+
+
+def _prepare_postgres(alias: str, *, may_migrate: bool) -> None:
+    """Give the tables of an alias their schema; what follows may take any time.
+
+    The connection is closed after the migrations, and its time-outs are back with the next one.
+    """
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SHOW server_encoding")
+        (encoding,) = cursor.fetchone()
+        if encoding != "UTF8":
+            raise InvalidConfiguration(
+                f"the database must have the encoding UTF8, not {encoding}", setting="store.url"
+            )
+        cursor.execute("SET statement_timeout = 0")
+        cursor.execute("SET lock_timeout = 0")
+        cursor.execute("SELECT current_schema(), current_setting('search_path')")
+        schema, path = cursor.fetchone()
+        if schema is None and may_migrate:
+            name = connections[alias].ops.quote_name(path)
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {name}")
 
 
 @contextmanager

@@ -8,14 +8,27 @@ name and fails while a view refers to it: a migration that alters one of these t
 from django.db import migrations
 
 
+def _fraction(column: str) -> str:
+    """The microseconds of a second, taken upwards, so that years before 1970 hold."""
+    return f"(({column} % 1000000) + 1000000) % 1000000"
+
+
 def _iso_sqlite(column: str) -> str:
-    """Microseconds as ISO 8601; the remainder is taken upwards, so that years before 1970 hold."""
-    fraction = f"(({column} % 1000000) + 1000000) % 1000000"
+    """Microseconds as ISO 8601."""
+    fraction = _fraction(column)
     seconds = f"({column} - {fraction}) / 1000000"
     return f"strftime('%Y-%m-%dT%H:%M:%S', {seconds}, 'unixepoch') || printf('.%06dZ', {fraction})"
 
 
-_ISO_BY_VENDOR = {"sqlite": _iso_sqlite}
+def _iso_postgres(column: str) -> str:
+    """Microseconds as ISO 8601; whole seconds are exact in the float that intervals are times."""
+    fraction = _fraction(column)
+    seconds = f"(({column} - {fraction}) / 1000000) * interval '1 second'"
+    moment = f"to_char(timestamp '1970-01-01' + {seconds}, 'YYYY-MM-DD\"T\"HH24:MI:SS')"
+    return f"{moment} || '.' || lpad(({fraction})::text, 6, '0') || 'Z'"
+
+
+_ISO_BY_VENDOR = {"sqlite": _iso_sqlite, "postgresql": _iso_postgres}
 
 _VIEWS = {
     "lambo_v_concepts": (

@@ -77,7 +77,7 @@ def put_aside(
     for item in loaded.set_aside:
         if isinstance(item.instead, Edge):
             stage.add(PutEdge(item.instead))
-    write_stage(cursor, session_id, stage)
+    write_stage(cursor, dialect, session_id, stage)
     return kept
 
 

@@ -5,7 +5,7 @@ A dialect is a handful of SQL fragments and the classification of that driver's 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -32,7 +32,9 @@ class Dialect:
     `as_bytes`, another such format, is what a column holds as bytes. `judge` reads a driver's
     exception and gives the verdict and a sentence for people. `is_undecodable` tells whether a read
     failed for text that is not UTF-8; `decode_leniently` makes the connection give such text as
-    bytes instead. `scrub` is the port's, on a cursor outside any transaction.
+    bytes instead. `scrub` is the port's, on a cursor outside any transaction. `write_vectors` puts
+    (contract, concept, numbers) of a session, and `read_vectors` gives what stands under a contract
+    of it by concept id; the numbers are float32, little endian.
     """
 
     now_micros: str
@@ -46,6 +48,8 @@ class Dialect:
     is_undecodable: Callable[[BaseException], bool]
     decode_leniently: Callable[[Any], None]
     scrub: Callable[[CursorWrapper], bool]
+    write_vectors: Callable[[CursorWrapper, str, Sequence[tuple[str, str, bytes]]], None]
+    read_vectors: Callable[[CursorWrapper, str, str], list[tuple[str, bytes]]]
 
 
 @cache
@@ -55,4 +59,8 @@ def dialect_for(vendor: str) -> Dialect:
         from memory.store.sqlite import SQLITE
 
         return SQLITE
+    if vendor == "postgresql":
+        from memory.store.postgres import POSTGRES
+
+        return POSTGRES
     raise ValueError(f"no store dialect for the database vendor {vendor!r}")

@@ -35,7 +35,7 @@ from memory.engine.times import Micros
 from memory.engine.types import AuditEntry, NodeId
 from memory.store import aside, audit, audit_trail, codecs, deletion, leases, purging
 from memory.store.dialects import Dialect, dialect_for
-from memory.store.loading import Reading, read_session, read_vectors
+from memory.store.loading import Reading, read_session
 from memory.store.transactions import reading, store_failure, writing
 from memory.store.writers import write_groups
 
@@ -79,6 +79,8 @@ class DjangoStore:
         with writing(self._writer()) as cursor:
             if create:
                 _create_session(cursor, session_id, match_strategy, contract, created_at, act)
+            # The lease row first, as every writer: then no deletion can begin between look and take.
+            leases.locked_positions(cursor, self._dialect(), [session_id])
             if not _is_visible(cursor, session_id):
                 # Removing what is left of it takes many transactions: not the asker's business.
                 return BeingDeleted(session_id) if create else None
@@ -108,9 +110,9 @@ class DjangoStore:
 
     def read_positions(self, session_ids: Sequence[str]) -> Mapping[str, StoredPosition]:
         # On the writing connection: after a commit of unknown outcome only a transaction that
-        # queues behind it can tell for certain.
+        # queues behind it can tell for certain: it waits for the locks that one may still hold.
         with writing(self._writer()) as cursor:
-            return leases.stored_positions(cursor, session_ids)
+            return leases.locked_positions(cursor, self._dialect(), session_ids)
 
     # -- the log -------------------------------------------------------------------------------
 
@@ -158,8 +160,9 @@ class DjangoStore:
             connections[self._reader_alias].close()
 
     def load_vectors(self, session_id: str, contract_key: str) -> Sequence[tuple[NodeId, bytes]]:
+        dialect = dialect_for(connections[self._reader_alias].vendor)
         with reading(self._reader_alias) as cursor:
-            return read_vectors(cursor, session_id, contract_key)
+            return dialect.read_vectors(cursor, session_id, contract_key)
 
     def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
         with reading(self._reader_alias) as cursor:

@@ -81,19 +81,6 @@ def locked_positions(
     cursor: CursorWrapper, dialect: Dialect, session_ids: Iterable[str]
 ) -> dict[str, StoredPosition]:
     """The lease rows of some sessions, locked in id order until the transaction ends."""
-    return _positions(cursor, session_ids, ending=dialect.row_lock)
-
-
-def stored_positions(
-    cursor: CursorWrapper, session_ids: Iterable[str]
-) -> dict[str, StoredPosition]:
-    """The lease rows of some sessions as last committed."""
-    return _positions(cursor, session_ids, ending="")
-
-
-def _positions(
-    cursor: CursorWrapper, session_ids: Iterable[str], *, ending: str
-) -> dict[str, StoredPosition]:
     names = sorted(set(session_ids))
     found: dict[str, StoredPosition] = {}
     for start in range(0, len(names), _NAMES_PER_SELECT):
@@ -101,7 +88,7 @@ def _positions(
         cursor.execute(
             "SELECT session_id, node_id, token, position FROM lambo_lease"
             f" WHERE session_id IN ({', '.join(['%s'] * len(some))})"
-            f" ORDER BY session_id{ending}",
+            f" ORDER BY session_id{dialect.row_lock}",
             some,
         )
         found.update(

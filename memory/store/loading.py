@@ -195,27 +195,8 @@ def _read_vectors(
     """
     if contract is None:
         return ()
-    stored = read_vectors(reading.cursor, reading.session_id, contract.key)
+    stored = reading.dialect.read_vectors(reading.cursor, reading.session_id, contract.key)
     return tuple(item for item in stored if item[0] in concepts)
-
-
-def read_vectors(
-    cursor: CursorWrapper, session_id: str, contract_key: str
-) -> list[tuple[str, bytes]]:
-    """What stands under one contract, by concept id; what is no vector at all is left out."""
-    cursor.execute(
-        "SELECT concept_id, vector FROM lambo_embedding"
-        " WHERE session_id = %s AND contract_id = %s ORDER BY concept_id",
-        [session_id, contract_key],
-    )
-    vectors: list[tuple[str, bytes]] = []
-    while rows := cursor.fetchmany(_CHUNK_ROWS):
-        vectors += [
-            (concept, bytes(vector))
-            for concept, vector in rows
-            if isinstance(concept, str) and isinstance(vector, bytes | memoryview)
-        ]
-    return vectors
 
 
 def _read_contract_keys(reading: Reading) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from django.db.backends.utils import CursorWrapper
@@ -27,6 +27,16 @@ _FRESH_CONNECTION: Final = {
     sqlite3.SQLITE_CANTOPEN: "the database file cannot be opened",
     sqlite3.SQLITE_PROTOCOL: "the lock of the write-ahead log could not be taken",
 }
+_CHUNK_ROWS: Final = 400
+_PUT_VECTOR: Final = (
+    "INSERT INTO lambo_embedding (session_id, contract_id, concept_id, vector)"
+    " VALUES (%s, %s, %s, %s)"
+    " ON CONFLICT (session_id, contract_id, concept_id) DO UPDATE SET vector = excluded.vector"
+)
+_READ_VECTORS: Final = (
+    "SELECT concept_id, vector FROM lambo_embedding"
+    " WHERE session_id = %s AND contract_id = %s ORDER BY concept_id"
+)
 _CLOSED = "Cannot operate on a closed database"
 _NOT_UTF8 = "Could not decode to UTF-8"
 
@@ -92,6 +102,28 @@ def scrub(cursor: CursorWrapper) -> bool:
     return not is_busy
 
 
+def write_vectors(
+    cursor: CursorWrapper, session_id: str, rows: Sequence[tuple[str, str, bytes]]
+) -> None:
+    """Store vectors by (contract, concept)."""
+    cursor.executemany(_PUT_VECTOR, [(session_id, *row) for row in rows])
+
+
+def read_vectors(
+    cursor: CursorWrapper, session_id: str, contract_key: str
+) -> list[tuple[str, bytes]]:
+    """What stands under one contract, by concept id; what is no vector at all is left out."""
+    cursor.execute(_READ_VECTORS, [session_id, contract_key])
+    vectors: list[tuple[str, bytes]] = []
+    while rows := cursor.fetchmany(_CHUNK_ROWS):
+        vectors += [
+            (concept, bytes(vector))
+            for concept, vector in rows
+            if isinstance(concept, str) and isinstance(vector, bytes | memoryview)
+        ]
+    return vectors
+
+
 SQLITE: Final = Dialect(
     # Whole milliseconds: `unixepoch('subsec')` needs SQLite 3.42, and `julianday` is a float that
     # holds no better than 40 microseconds.
@@ -109,4 +141,6 @@ SQLITE: Final = Dialect(
     is_undecodable=is_undecodable,
     decode_leniently=decode_leniently,
     scrub=scrub,
+    write_vectors=write_vectors,
+    read_vectors=read_vectors,
 )

@@ -83,12 +83,6 @@ _PUT_RESERVATIONS: Final = _upsert(
     key="session_id, node_id",
     update=("agent_id", "expires_at"),
 )
-_PUT_VECTORS: Final = _upsert(
-    "lambo_embedding",
-    ("session_id", "contract_id", "concept_id", "vector"),
-    key="session_id, contract_id, concept_id",
-    update=("vector",),
-)
 _PUT_RECEIPTS: Final = _upsert(
     "lambo_receipt",
     codecs.RECEIPT_COLUMNS,
@@ -149,22 +143,26 @@ def write_groups(
         purges = [item for item in group.mutations if isinstance(item, PurgeText)]
         if purges or end == len(groups):
             # A purge blanks what the groups before it have written, their receipts too.
-            _write_run(cursor, session_id, groups[start:end])
+            _write_run(cursor, dialect, session_id, groups[start:end])
             for item in purges:
                 purging.purge(cursor, dialect, session_id, item)
             start = end
 
 
-def _write_run(cursor: CursorWrapper, session_id: str, groups: Sequence[Group]) -> None:
+def _write_run(
+    cursor: CursorWrapper, dialect: Dialect, session_id: str, groups: Sequence[Group]
+) -> None:
     for stage in stages_of(mutation for group in groups for mutation in group.mutations):
-        write_stage(cursor, session_id, stage)
+        write_stage(cursor, dialect, session_id, stage)
     receipts = [group.receipt for group in groups if group.receipt is not None]
     _write_all(
         cursor, _PUT_RECEIPTS, [codecs.receipt_row(session_id, receipt) for receipt in receipts]
     )
 
 
-def write_stage(cursor: CursorWrapper, session_id: str, stage: Stage) -> None:
+def write_stage(
+    cursor: CursorWrapper, dialect: Dialect, session_id: str, stage: Stage
+) -> None:
     """Deletions, then puts, then transitions; see `memory.store.stages` for why in this order."""
     _delete(cursor, _DELETE_EDGES, session_id, stage.deleted_edges)
     for statement in _DELETE_CONCEPTS:
@@ -195,11 +193,9 @@ def write_stage(cursor: CursorWrapper, session_id: str, stage: Stage) -> None:
         _PUT_RESERVATIONS,
         [codecs.reservation_row(session_id, item) for item in stage.reservations.values()],
     )
-    _write_all(
-        cursor,
-        _PUT_VECTORS,
-        [(session_id, *place, vector) for place, vector in stage.vectors.items()],
-    )
+    if stage.vectors:
+        vectors = [(*place, vector) for place, vector in stage.vectors.items()]
+        dialect.write_vectors(cursor, session_id, vectors)
     for goal in stage.goals:
         _set_goal(cursor, session_id, goal)
     for switch in stage.contracts:

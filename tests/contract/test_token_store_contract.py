@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from engine_database import EngineDatabase, engine_database
+from engine_database import ENGINES, EngineDatabase, engine_database
 from memory.engine.ports import StoreRejected
 from memory.engine.rights import Scope
 from memory.engine.tokens import TokenRecord, TokenStore
@@ -28,14 +28,14 @@ RECORD = TokenRecord(
 OTHER = replace(RECORD, token_id="0123456789abcdee", may_act_for_others=False, expires_at=2**52)
 
 
-@pytest.fixture(params=["in memory", "sqlite"])
+@pytest.fixture(params=["in memory", *ENGINES])
 def tokens(
     request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[TokenStore]:
     if request.param == "in memory":
         yield InMemoryTokenStore()
         return
-    with django_db_blocker.unblock(), engine_database(tmp_path) as database:
+    with django_db_blocker.unblock(), engine_database(tmp_path, request.param) as database:
         yield DjangoTokenStore(database.writer, database.reader)
 
 
