@@ -78,10 +78,10 @@ class Setting(NamedTuple):
     """The range of a number; None for everything else."""
 
 
-_STORES = {
-    **dict.fromkeys(NOT_YET_SCHEMES, "this version keeps sessions in SQLite or PostgreSQL"),
-    **dict.fromkeys(("postgresql", "pg"), 'the name is "postgres"'),
-}
+_STORES = dict.fromkeys(
+    NOT_YET_SCHEMES,
+    "this version keeps sessions in SQLite or PostgreSQL; CockroachDB is being built",
+)
 _EMBEDDERS = dict.fromkeys(
     ("bedrock", "titan", "gemini", "vertex"),
     "the name is reserved for a hosted service and not built",

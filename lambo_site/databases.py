@@ -2,8 +2,8 @@
 
 The engine has exactly one writing connection, the committer's, and everybody else reads through an
 alias that cannot write. On SQLite a second writer on a busy file waits for seconds, so Django's own
-tables (users, admin log, task queue) live in a file of their own. On PostgreSQL they are in the same
-database, in a schema of their own: all servers share its users, and one backup has everything.
+tables (users, admin log, task queue) live in a file of their own. On PostgreSQL they are in the
+same database, in a schema of their own: all servers share its users, one backup has everything.
 """
 
 from __future__ import annotations

@@ -9,28 +9,26 @@ from __future__ import annotations
 import atexit
 import itertools
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from django.core.management import call_command
 from django.db import connections
 
+from engine_counts import ENGINES
 from lambo_site.database_url import read_database_url
 from lambo_site.databases import postgres_reader, postgres_writer, sqlite_reader, sqlite_writer
 from lambo_site.setting_readers import Given
 from memory.store.django_store import DjangoStore
-from postgres_server import shared_server
+from postgres_server import query, shared_server
 
-SQLITE: Final = "sqlite"
-POSTGRES: Final = "postgres"
-ENGINES: Final = (SQLITE, POSTGRES)
-"""What tests that depend on the store are run over, as parameters of a fixture."""
-
+SQLITE, POSTGRES = ENGINES
 _numbers = itertools.count(1)
 
 
@@ -43,6 +41,8 @@ class EngineDatabase:
     writer: str
     reader: str
     engine: str = SQLITE
+    url: str = ""
+    """Of the database, on PostgreSQL."""
 
     def store(self) -> DjangoStore:
         return DjangoStore(self.writer, self.reader)
@@ -54,6 +54,13 @@ class EngineDatabase:
         with connections[self.writer].cursor() as cursor:
             cursor.execute(statement, parameters)
             return cursor.fetchall() if cursor.description else []
+
+    def look(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows of a query on a connection of its own, also where an event loop runs."""
+        if self.engine == POSTGRES:
+            return query(self.url, statement)
+        with closing(sqlite3.connect(self.path)) as connection:
+            return connection.execute(statement).fetchall()
 
     def count(self, table: str) -> int:
         """Rows of a table, counted by the database."""
@@ -84,16 +91,17 @@ def _sqlite(path: Path) -> AbstractContextManager[EngineDatabase]:
 
 
 def _postgres(name: str, path: Path) -> AbstractContextManager[EngineDatabase]:
-    url = read_database_url("url", Given(shared_server().url(name), "a test"), path)
-    return _aliases(path, POSTGRES, postgres_writer(url), postgres_reader(url))
+    line = shared_server().url(name)
+    url = read_database_url("store.url", Given(line, "a test"), path)
+    return _aliases(path, POSTGRES, postgres_writer(url), postgres_reader(url), line)
 
 
 @contextmanager
 def _aliases(
-    path: Path, engine: str, writer: dict[str, Any], reader: dict[str, Any]
+    path: Path, engine: str, writer: dict[str, Any], reader: dict[str, Any], url: str = ""
 ) -> Iterator[EngineDatabase]:
     name = f"engine_{next(_numbers)}"
-    database = EngineDatabase(path, name, f"{name}_ro", engine)
+    database = EngineDatabase(path, name, f"{name}_ro", engine, url)
     configured = {database.writer: writer, database.reader: reader}
     for alias, options in configured.items():
         # Fills in the defaults of every setting, as Django does at its start.

@@ -25,6 +25,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.types.string import TextLoader
 
 from command_line import spare_port
 
@@ -74,7 +75,13 @@ class PostgresServer:
             options = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
             with (self._folder / "log").open("ab") as log:
                 self._process = subprocess.Popen(
-                    [str(self._programs / "postgres"), "-D", str(self._data), f"-p{port}", *options],
+                    [
+                        str(self._programs / "postgres"),
+                        "-D",
+                        str(self._data),
+                        f"-p{port}",
+                        *options,
+                    ],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -101,14 +108,9 @@ class PostgresServer:
             self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def execute(
-        self, database: str, statement: str, *parameters: object
-    ) -> list[tuple[Any, ...]]:
-        """Run one statement in a connection of its own; ids come as text."""
-        with psycopg.connect(self.url(database), autocommit=True) as connection:
-            connection.adapters.register_loader("uuid", psycopg.types.string.TextLoader)
-            cursor = connection.execute(statement.encode(), parameters or None)
-            return cursor.fetchall() if cursor.description else []
+    def execute(self, database: str, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """Run one statement, see `query`."""
+        return query(self.url(database), statement, *parameters)
 
     def create_database(self, template: str = "template0") -> str:
         """A database of a name of its own."""
@@ -159,6 +161,14 @@ class PostgresServer:
             **_user(),
         )
         assert run.returncode == 0, run.stderr
+
+
+def query(url: str, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+    """Run one statement in a connection of its own; the rows, with ids as text."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.adapters.register_loader("uuid", TextLoader)
+        cursor = connection.execute(statement.encode(), parameters or None)
+        return cursor.fetchall() if cursor.description else []
 
 
 @cache

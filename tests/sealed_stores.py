@@ -46,9 +46,9 @@ def sealed_in_memory(folder: Path) -> SealedStore:
 
 
 @contextmanager
-def sealed_on_sqlite(folder: Path) -> Iterator[SealedStore]:
-    """Needs unblocked database access."""
-    with engine_database(folder) as database:
+def sealed_on(engine: str, folder: Path) -> Iterator[SealedStore]:
+    """On a database engine. Needs unblocked database access."""
+    with engine_database(folder, engine) as database:
         yield SealedStore(
             database.store(),
             DjangoAuditTrail(database.reader),

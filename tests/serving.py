@@ -1,8 +1,9 @@
 """A real server in a process of its own: spare port, data folder of its own, real signals.
 
 Owns starting, waiting until it answers, ending, and what is read afterwards: its log and, straight
-from SQLite, its tables. Nothing here waits for a length of time: a wait ends when something is so,
-or fails at a deadline far beyond what a loaded machine needs.
+from the database, its tables. A `lambo.toml` in the test's folder says which database that is.
+Nothing here waits for a length of time: a wait ends when something is so, or fails at a deadline
+far beyond what a loaded machine needs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from children import child_environment
 from command_line import spare_port
 from memory.data_folder import DataFolder
 from memory.management.serving import ALL_COMMITTED
+from postgres_server import query
 
 SERVE = (sys.executable, "-P", "-m", "memory.cli.main", "serve")
 READY_SECONDS = 60.0
@@ -241,7 +244,11 @@ def _start(folder: Path, under: Sequence[str], variables: Mapping[str, str]) -> 
 
 
 def rows(data_dir: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-    """Rows straight from the engine's file, beside whatever server runs on it."""
+    """Rows straight from the engine's tables, beside whatever server runs on them."""
+    config = data_dir.parent / "lambo.toml"
+    store = tomllib.loads(config.read_text()).get("store", {}) if config.exists() else {}
+    if "url" in store:
+        return query(store["url"], sql.replace("?", "%s"), *parameters)
     uri = f"{(data_dir / 'lambo.sqlite3').as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=CALL_SECONDS)) as connection:
         return connection.execute(sql, parameters).fetchall()

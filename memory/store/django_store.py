@@ -79,7 +79,7 @@ class DjangoStore:
         with writing(self._writer()) as cursor:
             if create:
                 _create_session(cursor, session_id, match_strategy, contract, created_at, act)
-            # The lease row first, as every writer: then no deletion can begin between look and take.
+            # The lease row first, as every writer: no deletion can begin between look and take.
             leases.locked_positions(cursor, self._dialect(), [session_id])
             if not _is_visible(cursor, session_id):
                 # Removing what is left of it takes many transactions: not the asker's business.

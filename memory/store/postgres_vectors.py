@@ -41,10 +41,7 @@ _PUT: Final = (
 _DROP: Final = (
     f"DELETE FROM {PARENT} WHERE session_id = %s AND contract_id = %s AND concept_id = %s"
 )
-_READ: Final = (
-    "SELECT concept_id, vector FROM {table}"
-    " WHERE session_id = %s AND contract_id = %s"
-)
+_READ: Final = "SELECT concept_id, vector FROM {table} WHERE session_id = %s AND contract_id = %s"
 
 
 def vector_table(dimension: int) -> str:

@@ -160,9 +160,7 @@ def _write_run(
     )
 
 
-def write_stage(
-    cursor: CursorWrapper, dialect: Dialect, session_id: str, stage: Stage
-) -> None:
+def write_stage(cursor: CursorWrapper, dialect: Dialect, session_id: str, stage: Stage) -> None:
     """Deletions, then puts, then transitions; see `memory.store.stages` for why in this order."""
     _delete(cursor, _DELETE_EDGES, session_id, stage.deleted_edges)
     for statement in _DELETE_CONCEPTS:

@@ -12,7 +12,6 @@ import pytest
 
 from lambo_site.configuration import (
     CONFIG_VARIABLE,
-    DATABASE_VARIABLE,
     DEMO_VARIABLE,
     SETTINGS,
     TOKEN_VARIABLE,
@@ -92,14 +91,14 @@ def test_setting_of_the_library_is_documented_with_its_default_and_limit(name: s
 def test_no_setting_is_documented_that_does_not_exist() -> None:
     text = (DOCS / "configuration.md").read_text(encoding="utf-8")
     known = {setting.variable for setting in SETTINGS}
-    known |= {CONFIG_VARIABLE, DATABASE_VARIABLE, DEMO_VARIABLE, TOKEN_VARIABLE}
+    known |= {CONFIG_VARIABLE, DEMO_VARIABLE, TOKEN_VARIABLE}
     assert set(re.findall(r"LAMBO_[A-Z_]*[A-Z]", text)) == known
 
 
 def test_every_variable_named_in_the_project_exists() -> None:
     """One that only documentation or a script knows would stop the server it is meant for."""
     known = {setting.variable for setting in SETTINGS}
-    known |= {CONFIG_VARIABLE, DATABASE_VARIABLE, DEMO_VARIABLE, TOKEN_VARIABLE}
+    known |= {CONFIG_VARIABLE, DEMO_VARIABLE, TOKEN_VARIABLE}
     sources = [ROOT / "README.md", ROOT / "Makefile", *DOCS.rglob("*.md")]
     sources += [path for name in ("memory", "mcp_bridge") for path in (ROOT / name).rglob("*.py")]
     unknown = {

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from engine_database import ENGINES, engine_database
+from engine_counts import ENGINES
+from engine_database import engine_database
 from memory.engine.ports import GraphStore
 from memory.testing import InMemoryStore
 from session_log import SessionLog

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from engine_database import ENGINES, EngineDatabase, engine_database
+from engine_counts import ENGINES
+from engine_database import EngineDatabase, engine_database
 from memory.engine.ports import StoreRejected
 from memory.engine.rights import Scope
 from memory.engine.tokens import TokenRecord, TokenStore

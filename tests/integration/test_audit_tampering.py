@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from engine_database import SQLITE
 from hosting import OPERATOR, hosting
 from memory.engine.audit_verification import FaultKind
 from memory.engine.mutations import ApplyTransition
@@ -22,7 +23,7 @@ from sealed_stores import (
     derive,
     purge,
     rule,
-    sealed_on_sqlite,
+    sealed_on,
     write_trail,
 )
 
@@ -31,7 +32,7 @@ ROWS = 5
 
 @pytest.fixture
 def sealed(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[SealedStore]:
-    with django_db_blocker.unblock(), sealed_on_sqlite(tmp_path) as made:
+    with django_db_blocker.unblock(), sealed_on(SQLITE, tmp_path) as made:
         yield made
 
 

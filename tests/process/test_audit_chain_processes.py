@@ -88,26 +88,26 @@ def verified(folder: Path, *words: str) -> dict[str, Any]:
     return report
 
 
-def test_a_server_that_was_killed_in_a_burst_left_a_whole_chain(tmp_path: Path) -> None:
+def test_a_server_that_was_killed_in_a_burst_left_a_whole_chain(folder: Path) -> None:
     told: list[str] = []
     for acts in (1, 40, 120):
-        with serving(tmp_path) as server:
+        with serving(folder) as server:
             burst_until_killed(server, acts, told)
-        report = verified(tmp_path)
+        report = verified(folder)
         assert report["ok"], report
         assert report["verified"] >= len(told)
         assert report["unchained"] == 0
-    with serving(tmp_path) as server, Operator(server) as operator:
-        beside = verified(tmp_path)  # while it serves
+    with serving(folder) as server, Operator(server) as operator:
+        beside = verified(folder)  # while it serves
         assert beside["verified"] == report["verified"]
         ran = operator.send("jobs", job="verify-audit", force=True)
         assert (ran["failed"], ran["did"]["rows_verified"]) == (0, beside["verified"])
         operator.rule("the last name", "meant")
         assert server.stop().code == 0
-    report = verified(tmp_path)
+    report = verified(folder)
     assert report["anchored"] == report["verified"] == beside["verified"] + 1
     for name in ("chain-key", "anchors.jsonl"):
-        assert (tmp_path / "data" / name).stat().st_mode & 0o777 == 0o600
+        assert (folder / "data" / name).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_foreign_hand_is_named_by_the_command_and_by_the_job(tmp_path: Path) -> None:

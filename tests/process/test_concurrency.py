@@ -88,8 +88,8 @@ async def _alone(call: Awaitable[str]) -> list[str]:
     return [await call]
 
 
-async def test_twelve_clients_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+async def test_twelve_clients_at_once_lose_and_double_nothing(folder: Path) -> None:
+    with serving(folder) as server:
         refusals = await write_all(server.url)
         assert refusals == []
         check_tables(server.data_dir)
@@ -98,7 +98,7 @@ async def test_twelve_clients_at_once_lose_and_double_nothing(tmp_path: Path) ->
         stopped = server.stop()
         assert (stopped.code, stopped.says_all_committed) == (0, True)
         check_log(server)
-    with serving(tmp_path) as server, HttpClient(server.url) as client:
+    with serving(folder) as server, HttpClient(server.url) as client:
         check_answers(client, server.data_dir)
         check_log(server)
 

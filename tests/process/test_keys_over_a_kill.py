@@ -73,10 +73,10 @@ def send_in_disorder(client_url: str, numbers: list[int], rng: random.Random) ->
     return told
 
 
-def test_each_key_has_one_effect_and_a_receipt_that_tells_it(tmp_path: Path) -> None:
+def test_each_key_has_one_effect_and_a_receipt_that_tells_it(folder: Path) -> None:
     rng = random.Random(7)
     numbers = list(range(KEYS))
-    with serving(tmp_path) as server:
+    with serving(folder) as server:
         with ThreadPoolExecutor(1) as pool:
             sending = pool.submit(send_in_disorder, server.url, numbers, rng)
             eventually(lambda: len(effects(server.data_dir)) > KEYS // 10, "some were committed")
@@ -88,7 +88,7 @@ def test_each_key_has_one_effect_and_a_receipt_that_tells_it(tmp_path: Path) -> 
     acknowledged = {number for number, code in told.items() if code == ""}
     assert {content(number) for number in acknowledged} <= before.keys()
 
-    with serving(tmp_path) as server, HttpClient(server.url) as client:
+    with serving(folder) as server, HttpClient(server.url) as client:
         for number in numbers:
             receipt = state(client, number)
             is_stored = content(number) in before

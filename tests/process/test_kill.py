@@ -195,12 +195,12 @@ def moments() -> random.Random:
 
 
 def test_acknowledged_writes_are_there_when_the_server_was_killed_under_load(
-    tmp_path: Path, moments: random.Random
+    folder: Path, moments: random.Random
 ) -> None:
     sent: dict[str, Write] = {}
     acknowledged: list[Write] = []
     with ExitStack() as running:
-        server = running.enter_context(serving(tmp_path))
+        server = running.enter_context(serving(folder))
         for round_number in range(1, ROUNDS + 1):
             load = Load(server.url, round_number)
             number = moments.randint(1, ACKNOWLEDGED_MAX)
@@ -213,7 +213,7 @@ def test_acknowledged_writes_are_there_when_the_server_was_killed_under_load(
             acknowledged += load.acknowledged
 
             began = time.monotonic()
-            server = running.enter_context(serving(tmp_path))
+            server = running.enter_context(serving(folder))
             with HttpClient(server.url) as client:
                 check_api(client, server.data_dir, load.acknowledged)
                 answered = time.monotonic() - began
@@ -233,12 +233,12 @@ def test_acknowledged_writes_are_there_when_the_server_was_killed_under_load(
 
 
 def test_acknowledged_writes_are_there_when_the_server_was_told_to_stop_under_load(
-    tmp_path: Path, moments: random.Random
+    folder: Path, moments: random.Random
 ) -> None:
     sent: dict[str, Write] = {}
     acknowledged: list[Write] = []
     with ExitStack() as running:
-        server = running.enter_context(serving(tmp_path))
+        server = running.enter_context(serving(folder))
         for round_number in range(1, ROUNDS + 1):
             load = Load(server.url, round_number)
             number = moments.randint(1, ACKNOWLEDGED_MAX)
@@ -252,7 +252,7 @@ def test_acknowledged_writes_are_there_when_the_server_was_told_to_stop_under_lo
             assert {code for _, code in load.refused} <= ENDING
             assert "Traceback" not in server.log
 
-            server = running.enter_context(serving(tmp_path))
+            server = running.enter_context(serving(folder))
             with HttpClient(server.url) as client:
                 stored = audit(server.data_dir, sent)
                 missing = {write.key for write in acknowledged} - stored

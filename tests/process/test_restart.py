@@ -110,15 +110,15 @@ def installed_files() -> set[Path]:
     }
 
 
-def test_runtime_file_of_a_killed_server_misleads_nobody(tmp_path: Path) -> None:
-    with serving(tmp_path) as killed, HttpClient(killed.url) as client:
+def test_runtime_file_of_a_killed_server_misleads_nobody(folder: Path) -> None:
+    with serving(folder) as killed, HttpClient(killed.url) as client:
         assert client.derive(SESSION, "before the kill").status == 200
         killed.kill()
     token_before = lease_token(killed)
     stale = json.loads(DataFolder(killed.data_dir).runtime_path.read_bytes())
     assert stale["url"] == killed.url
     assert read_runtime(killed.data_dir) is None
-    with serving(tmp_path) as server, HttpClient(server.url) as client:
+    with serving(folder) as server, HttpClient(server.url) as client:
         runtime = read_runtime(server.data_dir)
         assert runtime is not None
         assert (runtime.pid, runtime.url) == (server.pid, server.url)
@@ -232,14 +232,14 @@ WAYS: dict[str, tuple[Write, Read]] = {
 
 
 async def test_what_is_written_one_way_is_read_every_way_before_and_after_a_restart(
-    tmp_path: Path,
+    folder: Path,
 ) -> None:
-    with serving(tmp_path) as server:
+    with serving(folder) as server:
         for way, (write, _) in WAYS.items():
             await write(server, f"written by {way}")
         await check_every_way(server)
         assert server.stop().code == 0
-    with serving(tmp_path) as server:
+    with serving(folder) as server:
         await check_every_way(server)
         assert "Traceback" not in server.log
 

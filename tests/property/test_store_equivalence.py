@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pytest_django import DjangoDbBlocker
 
+from engine_counts import ENGINES
 from engine_database import EngineDatabase, engine_database
 from memory.engine.embedding import EmbeddingContract
 from memory.engine.mutations import (
@@ -59,12 +60,14 @@ CONTRACT = EmbeddingContract("fixture", None, 2)
 ANOTHER = EmbeddingContract("another", "model", 3)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=ENGINES)
 def database(
-    tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    django_db_blocker: DjangoDbBlocker,
 ) -> Iterator[EngineDatabase]:
     folder: Path = tmp_path_factory.mktemp("equivalence")
-    with django_db_blocker.unblock(), engine_database(folder) as made:
+    with django_db_blocker.unblock(), engine_database(folder, request.param) as made:
         yield made
 
 

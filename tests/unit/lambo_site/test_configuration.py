@@ -14,6 +14,7 @@ from lambo_site.configuration import (
     Setting,
     load_process_settings,
 )
+from lambo_site.database_url import DatabaseUrl
 from lambo_site.setting_readers import EmbedderKind, LogFormat, LogLevel, StoreKind
 from memory.embed.registry import CHOICES
 from memory.engine.config import Config, Durability, FusionKind, MatchStrategy
@@ -207,17 +208,76 @@ def test_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) -> No
     assert "known: " in refusal_of(tmp_path, {"LAMBO_XYZZY": "1"}).message
 
 
-@pytest.mark.parametrize("kind", ["postgres", "cockroach", "pg"])
+@pytest.mark.parametrize("kind", ["cockroach", "cockroachdb"])
 def test_database_server_is_refused_as_coming(kind: str, tmp_path: Path) -> None:
     message = refusal_of(tmp_path, {"LAMBO_STORE": kind}).message
     assert message.startswith(f"store.kind cannot be {kind} yet: ")
     assert "LAMBO_STORE" in message
 
 
-def test_database_address_is_refused_and_never_shown(tmp_path: Path) -> None:
-    error = refusal_of(tmp_path, {"LAMBO_DATABASE_URL": "postgres://me:hunter2@host/db"})
-    assert "LAMBO_DATABASE_URL cannot be set yet" in error.message
+def test_database_address_says_the_store(tmp_path: Path) -> None:
+    address = "postgres://me%40work:hunter%2F2@db.example:6432/team?sslmode=require"
+    for variables in ({}, {"LAMBO_STORE": "postgres"}):
+        settings = load_process_settings(
+            {"LAMBO_DATABASE_URL": address, **variables}, folder=tmp_path
+        )
+        assert settings.store_kind is StoreKind.POSTGRES
+        assert settings.database_url == DatabaseUrl(
+            name="team",
+            user="me@work",
+            password="hunter/2",
+            host="db.example",
+            port=6432,
+            arguments=(("sslmode", "require"),),
+        )
+        assert "hunter" not in f"{settings!r} {settings.database_url!r}"
+    path = write(tmp_path, '[store]\nurl = "postgresql:///team?host=/run/postgresql"\n')
+    settings = load_process_settings({}, folder=tmp_path, config_path=path)
+    assert settings.database_url == DatabaseUrl(name="team", host="/run/postgresql")
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("postgres://me:hunter2@host", "must name one database"),
+        ("postgres://me:hunter2@host/", "must name one database"),
+        ("postgres://me:hunter2@host/a/b", "must name one database"),
+        ("postgres://me:hunter2@host/db#x", "must name one database"),
+        ("postgres://me:hunter2@host:port/db", "is no database URL"),
+        ("postgres://me:hunter2@host/db?hunter2", "is no database URL"),
+        ("postgres://me:hunter2@host/db?options=-chunter2", "has an argument 'options'"),
+        ("mysql://me:hunter2@host/db", "must begin with postgres://"),
+        ("hunter2", "must begin with postgres://"),
+        ("cockroachdb://me:hunter2@host/db", "cannot name CockroachDB yet: it is being built"),
+    ],
+)
+def test_database_address_that_makes_no_sense_is_refused_and_not_shown(
+    address: str, told: str, tmp_path: Path
+) -> None:
+    error = refusal_of(tmp_path, {"LAMBO_DATABASE_URL": address})
+    assert told in error.message
+    assert "LAMBO_DATABASE_URL" in error.message
     assert "hunter2" not in f"{error.as_wire()}"
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"LAMBO_STORE": "postgres"}, "store.kind postgres needs store.url"),
+        (
+            {"LAMBO_STORE": "sqlite", "LAMBO_DATABASE_URL": "postgres://h/db"},
+            "store.kind sqlite has no use for the database",
+        ),
+        (
+            {"LAMBO_STORE": "memory", "LAMBO_DATABASE_URL": "postgres://h/db"},
+            "store.kind memory has no use for the database",
+        ),
+    ],
+)
+def test_store_and_database_address_must_agree(
+    variables: dict[str, str], told: str, tmp_path: Path
+) -> None:
+    assert told in refusal_of(tmp_path, variables).message
 
 
 @pytest.mark.parametrize("kind", ["bedrock", "gemini", "anything", "Fixture"])

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from engine_counts import ENGINES
 from hosting import OPERATOR, hosting, until
 from memory.anchors import AuditBroken, ChainKeyMismatch
 from memory.engine.audit_verification import FaultKind
@@ -31,21 +32,21 @@ from sealed_stores import (
     retract,
     rule,
     sealed_in_memory,
-    sealed_on_sqlite,
+    sealed_on,
     write_trail,
 )
 
 START = 1_700_000_000_000_000
 
 
-@pytest.fixture(params=["in memory", "sqlite"])
+@pytest.fixture(params=["in memory", *ENGINES])
 def sealed(
     request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[SealedStore]:
     if request.param == "in memory":
         yield sealed_in_memory(tmp_path)
         return
-    with django_db_blocker.unblock(), sealed_on_sqlite(tmp_path) as made:
+    with django_db_blocker.unblock(), sealed_on(request.param, tmp_path) as made:
         yield made
 
 

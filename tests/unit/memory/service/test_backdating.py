@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from engine_counts import ENGINES
 from engine_database import EngineDatabase, engine_database
 from hosting import AGENT, hosting, statement
 from memory.admission import Origin, carry_out
@@ -43,9 +44,11 @@ async def test_undated_write_of_an_importer_is_dated_by_its_writing() -> None:
         assert not interaction.is_backdated
 
 
-@pytest.fixture
-def database(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[EngineDatabase]:
-    with django_db_blocker.unblock(), engine_database(tmp_path) as made:
+@pytest.fixture(params=ENGINES)
+def database(
+    request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[EngineDatabase]:
+    with django_db_blocker.unblock(), engine_database(tmp_path, request.param) as made:
         yield made
 
 

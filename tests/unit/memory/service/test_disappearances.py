@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from engine_counts import ENGINES
 from engine_database import engine_database
 from hosting import OPERATOR, contents, hosting, statement, until
 from memory.embed.fixture import FixtureEmbedder
@@ -51,14 +52,14 @@ TEXT = f"the {WORD} keeps the keys"
 KEYED = Caller("agent-a", key="first")
 
 
-@pytest.fixture(params=["in memory", "sqlite"])
+@pytest.fixture(params=["in memory", *ENGINES])
 def store(
     request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[GraphStore]:
     if request.param == "in memory":
         yield InMemoryStore()
         return
-    with django_db_blocker.unblock(), engine_database(tmp_path) as database:
+    with django_db_blocker.unblock(), engine_database(tmp_path, request.param) as database:
         yield database.store()
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from engine_counts import ENGINES
 from engine_database import EngineDatabase, engine_database
 from hosting import AGENT, OPERATOR, contents, hosting, statement, until
 from memory.engine.errors import LamboError, StoreUnavailable
@@ -26,9 +25,11 @@ from session_log import START
 WRITERS = 4
 
 
-@pytest.fixture
-def database(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[EngineDatabase]:
-    with django_db_blocker.unblock(), engine_database(tmp_path) as made:
+@pytest.fixture(params=ENGINES)
+def database(
+    request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: DjangoDbBlocker
+) -> Iterator[EngineDatabase]:
+    with django_db_blocker.unblock(), engine_database(tmp_path, request.param) as made:
         yield made
 
 
@@ -59,8 +60,7 @@ class HinderedStore(DjangoStore):
 
 
 def count_concepts(database: EngineDatabase) -> int:
-    with closing(sqlite3.connect(database.path)) as connection:
-        ((count,),) = connection.execute("SELECT count(*) FROM lambo_concept")
+    ((count,),) = database.look("SELECT count(*) FROM lambo_concept")
     return int(count)
 
 
@@ -80,7 +80,7 @@ async def insist(host: SessionHost, text: str) -> None:
                 await asyncio.sleep(0.002)
 
 
-@pytest.mark.parametrize("kind", ["in memory", "sqlite"])
+@pytest.mark.parametrize("kind", ["in memory", "durable"])
 async def test_writes_acknowledged_after_a_deletion_are_all_kept(
     database: EngineDatabase, kind: str
 ) -> None:
@@ -160,7 +160,7 @@ async def test_a_deletion_that_a_fault_cut_short_is_finished_when_the_name_is_us
         assert contents((await host.view("s")).graph) == {"new"}
 
 
-@pytest.mark.parametrize("kind", ["in memory", "sqlite"])
+@pytest.mark.parametrize("kind", ["in memory", "durable"])
 async def test_dead_letters_and_rows_set_aside_are_counted(
     database: EngineDatabase, kind: str
 ) -> None:
