@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from engine_database import SQLITE
 from hosting import hosting
 from memory.embed.fixture import FixtureEmbedder
 from memory.engine.audit_verification import FaultKind
@@ -25,7 +26,7 @@ from memory.service.tokens import TokenKeeper
 from memory.store.tokens import DjangoTokenStore
 from memory.system import RandomIds, SystemClock, draw_token
 from reembedding_sessions import TurnedEmbedder, until_state
-from sealed_stores import SealedStore, derive, sealed_on_sqlite
+from sealed_stores import SealedStore, derive, sealed_on
 
 OLGA = Caller("olga", is_operator=True)
 REQUEST = TokenRequest("ci", "ann", frozenset({Scope.WRITE}), ("shop-*",), True)
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 @pytest.fixture
 def sealed(tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[SealedStore]:
-    with django_db_blocker.unblock(), sealed_on_sqlite(tmp_path) as made:
+    with django_db_blocker.unblock(), sealed_on(SQLITE, tmp_path) as made:
         yield made
 
 

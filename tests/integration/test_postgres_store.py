@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,7 @@ from memory.engine.types import ConceptType, EdgeType
 from memory.store.dialects import Verdict, dialect_for
 from memory.store.django_store import DjangoStore
 from memory.store.postgres import judge
+from memory.store.postgres_vectors import write_vectors
 from memory.store.transactions import reading, writing
 from postgres_server import query, shared_server
 from session_log import NODE, SessionLog
@@ -457,3 +460,39 @@ def test_a_refused_row_says_no_value(database: EngineDatabase, log: SessionLog) 
         log.commit([*mutations, *puts])
     assert concept.canonical_key not in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+# -- searching by SQL --------------------------------------------------------------------------
+
+
+def test_the_index_that_the_documentation_names_finds_what_is_nearest(
+    database: EngineDatabase,
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "databases.md").read_text(encoding="utf-8")
+    index, search = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)[1:3]
+    draw = np.random.default_rng(7)
+    points = draw.normal(size=(3_000, 6)) @ draw.normal(size=(6, 384))
+    names = [str(uuid.UUID(int=number, version=4)) for number in range(len(points))]
+    ours = 300  # beside nine times as many of another session
+    with writing(database.writer) as cursor:
+        for session, some in (("s", slice(ours)), ("t", slice(ours, None))):
+            vectors = [
+                ("c", name, numbers(*point))
+                for name, point in zip(names[some], points[some], strict=True)
+            ]
+            write_vectors(cursor, session, vectors)
+    database.execute(index)
+    query_point = points[0] + 0.1
+    literal = f"'[{','.join(map(str, query_point))}]'::vector"
+    steps = search.replace("$1", literal).replace("$2", "'s'").replace("$3", "'c'")
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        begin, scan, select = steps.split(";\n")[:3]
+        for step in (begin, scan, "SET LOCAL enable_sort = off"):
+            connection.execute(step.encode())
+        plan = str(connection.execute(f"EXPLAIN {select}".encode()).fetchall())
+        found = connection.execute(select.encode()).fetchall()
+    assert "lambo_embedding_384_hnsw" in plan
+    cosines = points[:ours] @ query_point / np.linalg.norm(points[:ours], axis=1)
+    nearest = {names[row] for row in np.argsort(-cosines)[:10]}
+    assert len({str(name) for name, _ in found} & nearest) >= 9
+    assert [distance for _, distance in found] == sorted(distance for _, distance in found)
