@@ -1,9 +1,9 @@
 """Protocol routing, and the life of what serves: nothing here knows a verb.
 
 One ASGI application in front of everything: `lifespan` starts and stops the host, `/mcp` goes to
-the MCP surface, `/healthz` and `/readyz` are answered here, `/api/` goes to Django by a short way
-(`lambo_site.api_door`), the rest to Django as it is. Composition: MCP calls reach the verb table in
-this process, so no surface has a rule of its own.
+the MCP surface, `/healthz`, `/readyz` and `/metrics` to `lambo_site.signs`, `/api/` goes to Django
+by a short way (`lambo_site.api_door`), the rest to Django as it is. Composition: MCP calls reach
+the verb table in this process, so no surface has a rule of its own.
 
 Invariant: the host runs exactly while requests are let in, and is closed after the last of them.
 """
@@ -11,7 +11,6 @@ Invariant: the host runs exactly while requests are let in, and is closed after 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
@@ -26,13 +25,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lambo_site.settings")
 django.setup(set_prefix=False)
 
 # Models come after the set-up.
-from lambo_site.api_door import ApiDoor, read_or_refuse, refuse_stranger  # noqa: E402
+from lambo_site.api_door import ApiDoor, read_or_refuse  # noqa: E402
 from lambo_site.gate import Gate  # noqa: E402
+from lambo_site.metrics import Metrics  # noqa: E402
+from lambo_site.signs import Signs  # noqa: E402
 from lambo_site.wiring import build_host  # noqa: E402
 from mcp_bridge.http_app import McpHttpApp  # noqa: E402
 from mcp_bridge.tools import CallContext, ToolReply, tool_specs  # noqa: E402
 from memory import runtime  # noqa: E402
-from memory.admission import Origin, carry_out  # noqa: E402
+from memory.admission import Origin, carry_out_counted  # noqa: E402
 from memory.engine.errors import InvalidConfiguration  # noqa: E402
 from memory.engine.rights import LOCAL, Rights, without_admin  # noqa: E402
 from memory.service.collector import keep_collections_short  # noqa: E402
@@ -59,7 +60,7 @@ async def dispatch(verb: str, arguments: dict[str, Any], context: CallContext) -
     rights = context.principal if isinstance(context.principal, Rights) else LOCAL
     origin = Origin(context.agent_id, context.idempotency_key, rights)
     host = runtime.get_host()
-    reply = await carry_out(VERBS[verb], host, context.session, arguments, origin)
+    reply = await carry_out_counted(VERBS[verb], host, context.session, arguments, origin)
     structured = dict(reply.structured)
     return ToolReply(text=reply.text, warnings=structured.pop("warnings"), structured=structured)
 
@@ -72,8 +73,9 @@ class Application:
     """The server as an ASGI application."""
 
     def __init__(self) -> None:
-        self._requires_tokens = settings.PROCESS.requires_tokens
-        self._gate = Gate(requires_tokens=self._requires_tokens)
+        requires_tokens = settings.PROCESS.requires_tokens
+        self._metrics = Metrics()
+        self._gate = Gate(requires_tokens=requires_tokens, measures=self._metrics)
         self._pages: Any = get_asgi_application()
         self._api: Any = ApiDoor(self._gate)
         self._mcp = McpHttpApp(
@@ -82,10 +84,10 @@ class Application:
             version=VERSION,
             authenticate=self._admit_to_session,
             allowed_hosts=settings.ALLOWED_HOSTS,
-            refuse_forwarded=not self._requires_tokens,
+            refuse_forwarded=not requires_tokens,
         )
-        self._lag = LoopLag()
-        self._node_id = ""
+        self._lag = LoopLag(tell=self._metrics.loop_was_late)
+        self._signs = Signs(self._gate, self._metrics, self._lag, requires_tokens=requires_tokens)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -100,22 +102,32 @@ class Application:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        if path in ("/healthz", "/readyz"):
-            await self._sign_of_life(scope, send)
+        if self._signs.serves(path):
+            await self._signs(scope, receive, send)
             return
         if path == JOBS_PATH:
-            await self._api(scope, receive, send)
+            await self._api(scope, receive, self._counted("api", send))
             return
         runtime.activity.begin()
         try:
             if path.startswith(API_PREFIX):
-                await self._api(scope, receive, send)
+                await self._api(scope, receive, self._counted("api", send))
             elif self._mcp.serves(path):
-                await self._mcp(scope, receive, send)
+                await self._mcp(scope, receive, self._counted("mcp", send))
             else:
-                await self._show_page(scope, receive, send)
+                await self._show_page(scope, receive, self._counted("pages", send))
         finally:
             runtime.activity.end()
+
+    def _counted(self, surface: str, send: Send) -> Send:
+        """`send`, with the status of the response counted."""
+
+        async def count(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.responded(surface, message["status"])
+            await send(message)
+
+        return count
 
     async def _admit_to_session(self, scope: Scope, session: str) -> Rights:
         """Who may speak MCP in a session; one outside the patterns is there for nobody."""
@@ -135,37 +147,6 @@ class Application:
             return whole.pop() if whole else await receive()
 
         await self._pages(scope, receive_whole, send)
-
-    async def _sign_of_life(self, scope: Scope, send: Send) -> None:
-        """`/healthz`: the process serves. `/readyz`: a write would be acknowledged now.
-
-        In local mode both tell how late the event loop was of late, which is what every call waits
-        for.
-        """
-        if await refuse_stranger(scope, send):
-            return
-        host = runtime.find_host()
-        is_ready = host is not None and host.is_healthy
-        if scope["path"] == "/healthz":
-            status, word = 200, "ok"
-        else:
-            status, word = (200, "ready") if is_ready else (503, "not ready")
-        answer: dict[str, Any] = {"status": word}
-        if not self._requires_tokens:
-            # Of interest to people on this machine; strangers learn no more than they must.
-            answer |= {
-                "version": VERSION,
-                "node_id": self._node_id,
-                "loop_lag": self._lag.report().as_wire(),
-            }
-        body = json.dumps(answer).encode()
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            (b"cache-control", b"no-store"),
-        ]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -192,8 +173,8 @@ class Application:
         MCP ends before the host: what its calls have applied is committed by the host's close.
         """
         held = runtime.get_held_folder()
-        self._node_id = held.node_id
-        host = build_host(settings.PROCESS, node_id=held.node_id)
+        self._signs.node_id = held.node_id
+        host = build_host(settings.PROCESS, node_id=held.node_id, measures=self._metrics)
         keep_collections_short()
         await host.start()
         watching = asyncio.create_task(self._lag.watch(is_busy=_is_busy))

@@ -17,9 +17,10 @@ from typing import Any, Final
 
 from lambo_site.middleware import FORWARDING_HEADERS
 from memory import runtime
-from memory.engine.errors import Forbidden, InvalidArgument
+from memory.engine.errors import Forbidden, InvalidArgument, LamboError
 from memory.engine.rights import LOCAL, OPERATOR, Rights
 from memory.http_calls import OPERATOR_HEADER, SCOPE_RIGHTS
+from memory.service.measures import NO_MEASURES, Measures
 from memory.service.tokens import unauthenticated
 
 Scope = MutableMapping[str, Any]
@@ -32,15 +33,20 @@ _BEARER: Final = "bearer"
 class Gate:
     """Recognises callers. `requires_tokens` is token mode."""
 
-    def __init__(self, *, requires_tokens: bool) -> None:
+    def __init__(self, *, requires_tokens: bool, measures: Measures = NO_MEASURES) -> None:
         self._requires_tokens = requires_tokens
+        self._measures = measures
 
     async def admit(self, scope: Scope) -> Rights:
         """The rights of a request's caller, also left in its scope.
 
         Raises `Unauthenticated`, `RateLimited`, or `Forbidden` for a wrong operator secret.
         """
-        rights = await self._recognise(scope)
+        try:
+            rights = await self._recognise(scope)
+        except LamboError as refusal:
+            self._measures.refused(refusal.code)
+            raise
         scope[SCOPE_RIGHTS] = rights
         return rights
 

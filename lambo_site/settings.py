@@ -138,6 +138,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = f"lambo_session_{PROCESS.port}"
 CSRF_COOKIE_NAME = f"lambo_csrf_{PROCESS.port}"
 
+LOGGING_CONFIG = "lambo_site.log_lines.configure"
 # stderr only: stdout belongs to the protocol of a stdio bridge and to the data of a command.
 LOGGING: dict[str, Any] = {
     "version": 1,

@@ -35,6 +35,7 @@ from memory.service.cycle_jobs import cycle_jobs
 from memory.service.cycles import SessionCycles, Tokens
 from memory.service.host import SessionHost
 from memory.service.jobs import RETENTION, Job
+from memory.service.measures import NO_MEASURES, Measures
 from memory.service.memory import Memory
 from memory.service.replies import Answer, Reply
 from memory.service.tokens import OnWriter, TokenKeeper
@@ -48,8 +49,10 @@ from recall.engine.ranking import Scores
 from recall.engine.settings import FusionSettings, RecallSettings
 
 
-def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
-    """The host of this process, not started yet."""
+def build_host(
+    process: ProcessSettings, *, node_id: str, measures: Measures = NO_MEASURES
+) -> SessionHost:
+    """The host of this process, not started yet; `measures` counts its work."""
     clock, ids = _time_and_ids(is_demo=process.is_demo)
     kind: type[SessionHost] = _DemoHost if process.is_demo else SessionHost
     config = process.config
@@ -84,6 +87,7 @@ def build_host(process: ProcessSettings, *, node_id: str) -> SessionHost:
         # Times that depend on the machine would make no two demos alike.
         ticks=not process.is_demo,
         audit=audit,
+        measures=measures,
     )
 
 

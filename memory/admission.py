@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from memory import reply_models as replies
 from memory.argument_reading import parse_arguments
 from memory.argument_types import Arguments
-from memory.engine.errors import InvalidArgument
+from memory.engine.errors import InvalidArgument, LamboError
 from memory.engine.requests import Caller
 from memory.engine.rights import LOCAL, OPERATOR, Act, Rights, Scope, decide
 from memory.service.replies import Reply
@@ -109,6 +110,23 @@ async def carry_out(
     )
     caller = _identify(verb, decide(origin.rights, act), origin)
     return await verb.run(host, session, caller, arguments)
+
+
+async def carry_out_counted(
+    verb: Verb, host: SessionHost, session: str, payload: Any, origin: Origin
+) -> Reply:
+    """`carry_out`, with its end and its time told to what counts the server's work."""
+    began_at, outcome = perf_counter(), "cancelled"
+    try:
+        reply = await carry_out(verb, host, session, payload, origin)
+        outcome = "accepted" if reply.is_accepted else "ok"
+        return reply
+    except Exception as error:
+        outcome = error.code if isinstance(error, LamboError) else LamboError.code
+        host.measures.refused(outcome)
+        raise
+    finally:
+        host.measures.called(verb.name, outcome, perf_counter() - began_at)
 
 
 def _identify(verb: Verb, agent_id: str | None, origin: Origin) -> Admitted:

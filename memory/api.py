@@ -1,9 +1,9 @@
 """The HTTP routes: one per entry of the verb table, and no others.
 
 Owns addresses and the documentation of each operation. A view reads the request, calls
-`memory.admission.carry_out` once and writes the reply; errors pass through to the API's handlers.
-Bodies are read by hand rather than by ninja's parameters, so that a mistake is named in the same
-words as over MCP and on the command line.
+`memory.admission.carry_out_counted` once and writes the reply; errors pass through to the API's
+handlers. Bodies are read by hand rather than by ninja's parameters, so that a mistake is
+named in the same words as over MCP and on the command line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ninja import Router
 from pydantic import BaseModel, create_model
 from pydantic.json_schema import models_json_schema
 
-from memory.admission import Verb, carry_out
+from memory.admission import Verb, carry_out_counted
 from memory.engine.errors import InvalidArgument
 from memory.engine.requests import check_session_name
 from memory.http_calls import (
@@ -69,7 +69,8 @@ async def _answer(
         payload = read_body(request.body)
     else:
         payload = {**read_query(request, verb.request_model), **(named or {})}
-    return reply_response(await carry_out(verb, get_host(), session, payload, origin), verb)
+    reply = await carry_out_counted(verb, get_host(), session, payload, origin)
+    return reply_response(reply, verb)
 
 
 def _make_view(verb: Verb) -> View:

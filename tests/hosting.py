@@ -18,6 +18,7 @@ from memory.service.audit_keeper import UNSEALED, AuditKeeper
 from memory.service.cycles import Cycles
 from memory.service.host import SessionHost
 from memory.service.jobs import Job
+from memory.service.measures import NO_MEASURES, Measures
 from memory.system import RandomIds, SystemClock
 
 AGENT = Caller("agent-a")
@@ -37,6 +38,7 @@ async def hosting(
     cycles: Cycles | None = None,
     ticks: bool = True,
     audit: AuditKeeper = UNSEALED,
+    measures: Measures = NO_MEASURES,
     **config: Any,
 ) -> AsyncIterator[SessionHost]:
     """A started host; closed at the end, whatever the body did."""
@@ -55,6 +57,7 @@ async def hosting(
         cycles=cycles,
         ticks=ticks,
         audit=audit,
+        measures=measures,
     )
     await host.start()
     try:

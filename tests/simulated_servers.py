@@ -30,6 +30,7 @@ from memory.engine.ports import GraphStore, SessionBatch, StoreRejected, StoreTr
 from memory.engine.requests import Caller
 from memory.service.committer import Committer, Settled
 from memory.service.host import SessionHost
+from memory.service.measures import Measures
 from memory.service.replies import Reply
 from memory.testing import InMemoryStore, ManualClock, SequentialIds
 
@@ -332,6 +333,7 @@ class SteppedCommitter:
         clock: ManualClock,
         on_settled: Callable[[Sequence[Settled]], None],
         on_failure: Callable[[], None],
+        measures: Measures,
     ) -> None:
         assert isinstance(store, StoreLine)
         server = _server.get()
@@ -344,6 +346,7 @@ class SteppedCommitter:
             config=config,
             clock=clock,
             deliver=self._deliver,
+            measures=measures,
         )
         self._handed: list[Callable[[], None]] = []
         self._wake = asyncio.Event()

@@ -72,6 +72,7 @@ SERVER_COMMANDS: Final[Mapping[str, str]] = {
     "mcp": "Serve the tools of one session to an MCP client over stdin and stdout.",
     "migrate": "Bring the database files up to this version.",
     "canon": "See why concepts rise and fall, and try policies out: lambo canon dry-run.",
+    "doctor": "Say what is wrong with a server and its store, and what to do: lambo doctor.",
     "admin": "Make a login for the admin pages: lambo admin create.",
     "createsuperuser": "The same as Django asks for it.",
 }
@@ -221,6 +222,11 @@ def _run_server_command(words: Sequence[str], options: Namespace) -> int:
         return _run_bridge(words[1:])
     # Not a default: an agent may stand in a Django project of its own.
     os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
+    if words[0] == "doctor":
+        # By name too: it sits above, and tells also why the settings cannot be read.
+        doctor = importlib.import_module("memory.management.doctor")
+        code: int = doctor.main(words[1:], os.environ)
+        return code
     if words[0] not in SERVER_COMMANDS:
         import django
         from django.core.management import get_commands

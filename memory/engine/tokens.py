@@ -122,6 +122,11 @@ def id_of(text: str) -> str | None:
     return form.group(1) if form else None
 
 
+def hide_secrets(text: str) -> str:
+    """The text with the secret of every token in it left out."""
+    return _FORM.sub(rf"{PREFIX}_\1_[hidden]", text)
+
+
 def digest_of(text: str) -> str:
     """What is stored of a token. Its 256 bits of chance need no salt and no slow hash."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -225,5 +225,14 @@ def _end_now(reason: str) -> None:
     report = runtime.find_close_report()
     is_committed = report is not None and report.ok
     line = ALL_COMMITTED if is_committed else "lambo serve: not every applied write is committed"
-    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"{line} ({reason})\n".encode())
+    level = logging.INFO if is_committed else logging.ERROR
+    text = _formatted(level, f"{line} ({reason})")
+    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"{text}\n".encode())
     os._exit(EXIT_OK if is_committed else EXIT_FAILED)
+
+
+def _formatted(level: int, line: str) -> str:
+    """The line as the log would write it, without its locks: whoever holds one may never go on."""
+    record = logger.makeRecord(logger.name, level, __file__, 0, line, (), None)
+    handlers = logging.getLogger().handlers
+    return handlers[0].format(record) if handlers else line

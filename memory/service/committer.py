@@ -36,6 +36,7 @@ from memory.engine.ports import (
     StoreTransient,
 )
 from memory.engine.times import Micros
+from memory.service.measures import NO_MEASURES, Measures
 
 log = logging.getLogger("lambo.committer")
 
@@ -96,12 +97,14 @@ class Committer:
         config: Config,
         clock: Clock,
         deliver: Callable[[Sequence[Settled]], None],
+        measures: Measures = NO_MEASURES,
     ) -> None:
         self._store = store
         self._node_id = node_id
         self._config = config
         self._clock = clock
         self._deliver = deliver
+        self._measures = measures
         self._lines: dict[str, _Line] = {}
         self._incarnations = 0
         self._waiting: deque[_Item] = deque()
@@ -234,9 +237,12 @@ class Committer:
             line = self._lines[session_id]
             groups = tuple(item.group for item in members)
             batches.append(SessionBatch(session_id, line.token, line.position, groups))
+        began_at = self._clock.monotonic()
         lost = self._store.commit(
             batches, node_id=self._node_id, ttl_seconds=self._config.lease_ttl_seconds
         )
+        seconds = self._clock.monotonic() - began_at
+        self._measures.committed(sum(item.group.row_count for item in items), seconds)
         for batch in batches:
             if batch.session_id not in lost:
                 self._lines[batch.session_id].position = batch.last_position
@@ -312,6 +318,7 @@ class Committer:
         self._store.put_dead_letter(
             DeadLetter(group.session_id, group.position, call, str(error), self._clock.now())
         )
+        self._measures.rejected()
         self._lines[group.session_id].is_broken = True
         self._settle([item], Outcome.REJECTED)
         self._settle(self._items_of(group.session_id), Outcome.DROPPED)
@@ -335,6 +342,7 @@ class Committer:
 
     def _back_off(self, error: StoreTransient) -> float:
         self._attempts += 1
+        self._measures.commit_failed()
         initial, most = self._config.retry_initial_seconds, self._config.retry_max_seconds
         delay = min(most, initial * 2.0 ** min(self._attempts - 1, 30))
         if self._attempts in (1, 4) or self._attempts % 20 == 0:

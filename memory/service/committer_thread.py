@@ -18,6 +18,7 @@ from memory.engine.config import Config
 from memory.engine.mutations import Group
 from memory.engine.ports import Clock, GraphStore, StoreTransient
 from memory.service.committer import Committer, Settled
+from memory.service.measures import NO_MEASURES, Measures
 
 log = logging.getLogger("lambo.committer")
 T = TypeVar("T")
@@ -35,6 +36,7 @@ class CommitterThread:
         clock: Clock,
         on_settled: Callable[[Sequence[Settled]], None],
         on_failure: Callable[[], None],
+        measures: Measures = NO_MEASURES,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_settled = on_settled
@@ -42,7 +44,12 @@ class CommitterThread:
         self._clock = clock
         self._away_after_seconds = config.away_after_seconds
         self.committer = Committer(
-            store, node_id=node_id, config=config, clock=clock, deliver=self._deliver
+            store,
+            node_id=node_id,
+            config=config,
+            clock=clock,
+            deliver=self._deliver,
+            measures=measures,
         )
         self._store = store
         self._wake = threading.Condition()

@@ -52,6 +52,7 @@ async def evaluate(
         now = clock.now()
         if not is_forced and not cycles.needs_evaluation(now):
             return _STOOD_STILL
+        began_at = clock.monotonic()
         steps = cycles.evaluate(graph, now, ids=ids, tokens=tokens)
         while True:
             try:
@@ -64,6 +65,7 @@ async def evaluate(
                 return _STOOD_STILL
         outcome = memory.queue(mutations)
         await asyncio.wait([outcome])
+        memory.measures.cycle_ran("evaluate", clock.monotonic() - began_at)
         if outcome.result() is not Outcome.COMMITTED:
             return _STOOD_STILL  # nothing of it is kept
         return {"evaluated": 1, **_steps(mutations)}
@@ -87,6 +89,7 @@ async def collect(
         if cycles is None or not memory.takes_cycles():
             return _STOOD_STILL
         counts: Counter[str] = Counter()
+        swept_from, has_begun = clock.monotonic(), False
         steps = cycles.collect(graph, clock.now(), ids=ids, is_forced=is_forced)
         # What a step has planned counts as done to the next: ask only where it can be queued.
         while memory.graph is graph and memory.takes_cycles():
@@ -94,6 +97,7 @@ async def collect(
             mutations = next(steps, None)
             if mutations is None:
                 break
+            has_begun = True
             outcome = memory.queue(mutations) if mutations else None
             rest_seconds = (clock.monotonic() - began) * (PACE - 1) if is_paced else 0.0
             if outcome is not None:
@@ -101,6 +105,8 @@ async def collect(
                 if outcome.result() is Outcome.COMMITTED:
                     counts.update(_removals(mutations))
             await sleep(min(rest_seconds, REST_SECONDS_MAX))
+        if has_begun:
+            memory.measures.cycle_ran("collect", clock.monotonic() - swept_from)
         return counts
 
 

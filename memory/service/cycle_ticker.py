@@ -132,6 +132,7 @@ class CycleTicker:
             self._note_failure(name)
             return
         memory.round_seconds = self._clock.monotonic() - began
+        memory.measures.cycle_ran("round", memory.round_seconds)
         self._tell(name, found)
         if is_due and not memory.cycle_turn.locked():
             self._spawn(self._collect_one(name, memory))

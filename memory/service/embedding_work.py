@@ -14,6 +14,7 @@ from memory.engine.embedding import Embedder
 from memory.engine.graph import Graph
 from memory.engine.ports import Clock, IdSource
 from memory.service.meanings import Fillable, VectorFiller
+from memory.service.measures import NO_MEASURES, Measures
 from memory.service.reembedding import Reembedder, Sessions
 from memory.service.text_embedder import TextEmbedder
 
@@ -31,8 +32,11 @@ class EmbeddingWork:
         fillable: Callable[[], Iterable[Fillable]],
         sessions: Sessions,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
+        measures: Measures = NO_MEASURES,
     ) -> None:
-        self.texts = TextEmbedder(embedder, deadline_seconds=config.embed_deadline_seconds)
+        self.texts = TextEmbedder(
+            embedder, deadline_seconds=config.embed_deadline_seconds, measures=measures
+        )
         self._filler = VectorFiller(
             self.texts, fillable, retry_initial_seconds=config.retry_initial_seconds
         )

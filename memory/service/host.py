@@ -35,7 +35,6 @@ from memory.engine.requests import Caller, check_session_name
 from memory.engine.times import Micros
 from memory.engine.types import AuditKind
 from memory.service.audit_keeper import UNSEALED, AuditKeeper
-from memory.service.committer import Outcome, Settled
 from memory.service.committer_thread import CommitterThread
 from memory.service.cycle_work import CycleWork
 from memory.service.cycles import Cycles
@@ -44,10 +43,13 @@ from memory.service.embedding_work import EmbeddingWork
 from memory.service.events import EventFeed, Told
 from memory.service.held_sessions import Heartbeat, Held, finish_accepted
 from memory.service.jobs import RETENTION, Calendar, Job, JobSessions
+from memory.service.measures import NO_MEASURES, Measures
 from memory.service.memory import Memory
 from memory.service.reembedding import Reembedder, Sessions
+from memory.service.reloading import reload_until_done
 from memory.service.replies import Reply
 from memory.service.room import Room
+from memory.service.routes import Routes
 from memory.service.session_link import HostLink
 from memory.service.session_list import list_page
 from memory.service.store_access import StoreAccess, session_not_found, strategy_of
@@ -56,6 +58,7 @@ from memory.service.tokens import OnWriter, TokenKeeper
 from memory.service.trial import Trial
 from memory.service.turns import Turns
 from memory.service.view import MemoryView, Readers
+from memory.service.vital_signs import StoreProbe, VitalSigns, read_vital_signs
 from memory.service.writes import Writes
 
 log = logging.getLogger("lambo.host")
@@ -90,9 +93,10 @@ class SessionHost:
         cycles: Cycles | None = None,
         ticks: bool = True,
         audit: AuditKeeper = UNSEALED,
+        measures: Measures = NO_MEASURES,
     ) -> None:
         """`cycles` makes the background cycles of sessions; without it there are none. Without
-        `ticks` nothing is done by itself, only what somebody asks for.
+        `ticks` nothing is done by itself, only what somebody asks for. `measures` counts the work.
         """
         self._store = store
         self._node_id = node_id
@@ -102,7 +106,6 @@ class SessionHost:
         self._clock = clock
         self._ids = ids
         self._open: dict[str, Held] = {}
-        self._routes: dict[int, Memory] = {}  # whose groups a settlement speaks of
         self._turns = Turns()
         self._room = Room(
             config,
@@ -111,6 +114,7 @@ class SessionHost:
             put_away=lambda name: self._turns.take(name, partial(self._put_away, name)),
         )
         self._events = EventFeed()
+        self._routes = Routes(self._open, self._events.tell)
         self._tasks: set[asyncio.Task[None]] = set()
         self._committer: CommitterThread | None = None
         self._store_access: StoreAccess | None = None
@@ -129,10 +133,12 @@ class SessionHost:
             clock=clock,
             spawn=self._spawn,
         )
+        self._probe = StoreProbe(lambda: self._access().find(""), clock=clock)
         self._heartbeat: Heartbeat | None = None
         self._closing = False
         self._started_at: Micros = 0
         self._audit = audit
+        self.measures = measures
         self.failed = asyncio.Event()
         """Set when the committer has ended on a bug; the process should end too."""
 
@@ -145,6 +151,14 @@ class SessionHost:
         """Whether writes can be acknowledged now."""
         committer = self._committer
         return committer is not None and not committer.has_failed and not committer.is_away
+
+    async def is_ready(self) -> bool:
+        """`is_healthy`, and the store has answered when it was asked just now."""
+        return not self._closing and self.is_healthy and await self._probe.answers()
+
+    def read_vital_signs(self) -> VitalSigns:
+        """How this host stands now."""
+        return read_vital_signs(self._memories().values(), is_store_away=not self.is_healthy)
 
     @property
     def tokens(self) -> TokenKeeper:
@@ -178,8 +192,9 @@ class SessionHost:
             node_id=self._node_id,
             config=self._config,
             clock=self._clock,
-            on_settled=self._on_settled,
+            on_settled=self._routes.on_settled,
             on_failure=self._on_failure,
+            measures=self.measures,
         )
         if self._keep_tokens is not None:
             self._tokens = self._keep_tokens(self._committer.run)
@@ -208,6 +223,7 @@ class SessionHost:
                     partial(self.memory, create=False), self._find_open, self._drop_vectors
                 ),
                 spawn=self._spawn,
+                measures=self.measures,
             )
         self._spawn(self._store_access.finish_deletions())
         self._spawn(self._store_access.scrub_until_done())  # an end may have cut a purge short
@@ -217,7 +233,7 @@ class SessionHost:
             clock=self._clock,
             interval_seconds=self._config.heartbeat_seconds,
             shrink=self._room.shrink,
-            on_lost=self._drop_routes,
+            on_lost=self._routes.drop,
         )
         self._spawn(self._heartbeat.run())
         self.cycles.start()
@@ -378,7 +394,7 @@ class SessionHost:
             await self._drain(entry)
             lease = entry.lease
             self._open.pop(session_id, None)
-            self._drop_routes(entry.memory)
+            self._routes.drop(entry.memory)
         if self._embedding is not None:
             self._embedding.reembedder.forget(session_id)
         key = self._audit.key
@@ -427,7 +443,7 @@ class SessionHost:
         )
         entry = Held(memory, lease, self._clock.monotonic())
         self._open[session_id] = entry
-        self._routes[incarnation] = memory
+        self._routes.add(incarnation, memory)
         if self._embedding is not None:
             self._embedding.on_opened(session_id, graph, loaded.contracts)
         return entry
@@ -443,6 +459,7 @@ class SessionHost:
             reload=lambda memory: self._spawn(self._reload(memory)),
             drop=self._forget,
             cycles=self.cycles,
+            measures=self.measures,
         )
 
     def _may_go(self, session_id: str) -> bool:
@@ -460,7 +477,7 @@ class SessionHost:
         await self._drain(entry)
         if self._open.pop(session_id, None) is not None:
             await self._audit.anchor_at_end([entry.memory])
-            self._drop_routes(entry.memory)
+            self._routes.drop(entry.memory)
             await self._access().release([entry.lease])
         return True
 
@@ -500,47 +517,20 @@ class SessionHost:
             is_healthy=lambda: self.is_healthy,
         )
 
-    def _on_settled(self, settled: Sequence[Settled]) -> None:
-        for item in settled:
-            memory = self._routes.get(item.incarnation)
-            if memory is None:
-                continue
-            entry = self._open.get(item.group.session_id)
-            if entry is not None and entry.memory is memory:
-                entry.confirmed_at = item.settled_at
-            memory.on_settled(item)
-            if item.outcome is Outcome.COMMITTED:
-                self._events.tell(item.group)
-            if memory.is_fenced and memory.unsettled_count == 0:
-                del self._routes[item.incarnation]
-
     def _on_failure(self) -> None:
         """The committer ended on a bug: nothing can be acknowledged any more."""
         self.failed.set()
 
-    def _drop_routes(self, memory: Memory) -> None:
-        self._routes = {at: held for at, held in self._routes.items() if held is not memory}
-
     async def _reload(self, memory: Memory) -> None:
         """Replace a session's graph by what the store holds, after a rejected group."""
-        session_id = memory.graph.session_id
-        try:
-            await self._reload_when_possible(memory)
-        except Exception:  # a bug of ours, or rows that cannot be: writing on would build on sand
-            log.exception("session %r cannot be reloaded; its writes stop", session_id)
-            memory.on_reload_failed()
-
-    async def _reload_when_possible(self, memory: Memory) -> None:
-        session_id = memory.graph.session_id
-        delay = self._config.retry_initial_seconds
-        while self._find_open(session_id) is memory:
-            try:
-                # In a turn: if it were opened anew meanwhile, we would take the log from that.
-                return await self._turns.take(session_id, partial(self._load_again, memory))
-            except StoreUnavailable as error:
-                log.error("session %r cannot be reloaded yet: %s", session_id, error)
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, self._config.retry_max_seconds)
+        name = memory.graph.session_id
+        await reload_until_done(
+            memory,
+            is_open=lambda memory: self._find_open(name) is memory,
+            # In a turn: if it were opened anew meanwhile, we would take the log from that.
+            load_again=lambda memory: self._turns.take(name, partial(self._load_again, memory)),
+            config=self._config,
+        )
 
     async def _load_again(self, memory: Memory) -> None:
         session_id = memory.graph.session_id
@@ -550,8 +540,8 @@ class SessionHost:
         await self._access().put_aside(loaded, entry.lease.token)
         lease = Lease(session_id, self._node_id, entry.lease.token, loaded.position)
         incarnation = await self._access().attach(lease)
-        self._drop_routes(memory)
-        self._routes[incarnation] = memory
+        self._routes.drop(memory)
+        self._routes.add(incarnation, memory)
         link = self._link(session_id, incarnation)
         cycles = await self.cycles.attach(loaded, graph)
         chain, digests = self._audit.chain_of(loaded, self._ids), dict(loaded.receipt_digests)

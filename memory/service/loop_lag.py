@@ -40,8 +40,15 @@ class LagReport:
 class LoopLag:
     """Watches the loop on which `watch` runs. `monotonic` tells seconds that only grow."""
 
-    def __init__(self, monotonic: Callable[[], float] = perf_counter) -> None:
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = perf_counter,
+        *,
+        tell: Callable[[float], None] | None = None,
+    ) -> None:
+        """`tell` is given every lateness, in seconds."""
         self._monotonic = monotonic
+        self._tell = tell
         self._seen: deque[tuple[float, float]] = deque(
             maxlen=round(WINDOW_SECONDS / INTERVAL_SECONDS)
         )  # looked at, seconds late
@@ -58,6 +65,8 @@ class LoopLag:
     def note(self, at: float, late_seconds: float) -> None:
         """Keep one look at the timer."""
         self._seen.append((at, late_seconds))
+        if self._tell is not None:
+            self._tell(late_seconds)
 
     def report(self) -> LagReport:
         """What was seen in the last `WINDOW_SECONDS`."""

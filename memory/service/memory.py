@@ -21,7 +21,6 @@ from memory.engine.draft import Plan
 from memory.engine.embedding import EmbeddingFailure
 from memory.engine.errors import (
     LamboError,
-    StoreFault,
     StoreUnavailable,
     UnresolvedReference,
 )
@@ -47,6 +46,8 @@ from memory.service.outcomes import (
     failure_of,
     lease_lost,
     outcome_unknown,
+    refused_in_a_row,
+    reload_failed,
     store_rewound,
 )
 from memory.service.readiness import Readiness
@@ -517,25 +518,14 @@ class Memory(MemoryView, Writes, Readiness):
         self._position = position
         self._digests = OrderedDict(receipt_digests)
         if self._faults_in_row >= FAULTS_MAX:
-            self._shut(
-                StoreFault(
-                    f"the store refused {FAULTS_MAX} writes of session '{graph.session_id}' in a "
-                    "row; writes stopped until an operator looks at the dead letters and closes "
-                    "the session"
-                )
-            )
+            self._shut(refused_in_a_row(graph.session_id, FAULTS_MAX))
         self._ready.set()
         if graph.missing_vector_count:  # what was filled in may be undone
             link.request_vectors()
 
     def on_reload_failed(self) -> None:
         """The stored session cannot be used: stop its writes, answer from what is in RAM."""
-        self._shut(
-            StoreFault(
-                f"session '{self.graph.session_id}' could not be loaded again after a refused "
-                "write; its writes are stopped, see the server's log"
-            )
-        )
+        self._shut(reload_failed(self.graph.session_id))
 
     def on_lease_lost(self) -> None:
         """Another node holds the session: drop what is in RAM."""
@@ -554,6 +544,12 @@ class Memory(MemoryView, Writes, Readiness):
     def unsettled_count(self) -> int:
         """Writes applied and not yet settled."""
         return len(self._pending)
+
+    @property
+    def uncommitted_seconds(self) -> float:
+        """Age of the oldest write that is applied and not yet settled; 0 without one."""
+        oldest = next(iter(self._pending.values()), None)
+        return 0.0 if oldest is None else self._clock.monotonic() - oldest.since
 
     @property
     def is_idle(self) -> bool:
@@ -575,13 +571,11 @@ class Memory(MemoryView, Writes, Readiness):
             self._link.forget(self)
 
     def _stats(self) -> SessionStats:
-        oldest = next(iter(self._pending.values()), None)
-        lag = 0.0 if oldest is None else self._clock.monotonic() - oldest.since
         return SessionStats(
             session_id=self.graph.session_id,
             counts=count_graph(self.graph),
             durability=str(self._config.durability),
-            flush_lag_ms=round(lag * 1000),
+            flush_lag_ms=round(self.uncommitted_seconds * 1000),
             flush_depth=self._pending_mutations,
             degraded=self._link.is_away,
             position=self._position,

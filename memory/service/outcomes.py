@@ -13,6 +13,7 @@ from memory.engine.errors import (
     OutcomeUnknown,
     RejectedByStore,
     SessionReloaded,
+    StoreFault,
     StoreRewound,
 )
 from memory.service.committer import Outcome
@@ -67,4 +68,18 @@ def store_rewound(session_id: str) -> StoreRewound:
     return StoreRewound(
         f"the store of session '{session_id}' is older than what was acknowledged; "
         "its writes are stopped"
+    )
+
+
+def refused_in_a_row(session_id: str, count: int) -> StoreFault:
+    return StoreFault(
+        f"the store refused {count} writes of session '{session_id}' in a row; writes stopped "
+        "until an operator looks at the dead letters and closes the session"
+    )
+
+
+def reload_failed(session_id: str) -> StoreFault:
+    return StoreFault(
+        f"session '{session_id}' could not be loaded again after a refused write; its writes are "
+        "stopped, see the server's log"
     )

@@ -21,6 +21,7 @@ from memory.engine.errors import (
 from memory.engine.graph import Graph
 from memory.engine.limits import BACKLOG_MUTATIONS
 from memory.service.meanings import is_mismatch
+from memory.service.measures import Measures
 from memory.service.outcomes import ANSWER_RETRY_SECONDS
 from memory.service.reembedding import mismatch_error
 from memory.service.session_link import SessionLink
@@ -136,12 +137,23 @@ class Readiness:
         self._closing = False
 
     @property
+    def measures(self) -> Measures:
+        """What counts the work of this session."""
+        return self._link.measures
+
+    @property
+    def uncommitted_mutations(self) -> int:
+        """Mutations applied and not yet settled."""
+        return self._pending_mutations
+
+    @property
     def is_fenced(self) -> bool:
         return self._fence is not None
 
     def _raise_fence(self, fence: LamboError) -> bool:
         """Stop writes for good; whether the session is another's now."""
         if self._fence is None:
+            self.measures.fenced(fence.code)
             self._fence = fence
         self._ready.set()
         return isinstance(fence, LeaseLost)

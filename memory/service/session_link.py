@@ -15,6 +15,7 @@ from memory.engine.mutations import Group
 from memory.service.committer_thread import CommitterThread
 from memory.service.cycles import Tokens
 from memory.service.embedding_work import EmbeddingWork
+from memory.service.measures import Measures
 from memory.service.reembedding import Progress
 from memory.service.store_access import StoreAccess
 
@@ -27,6 +28,10 @@ class SessionLink(Protocol):
     """What a `Memory` needs of its host: the committer's queue and the way to a fresh graph."""
 
     def submit(self, group: Group) -> None: ...
+
+    @property
+    def measures(self) -> Measures:
+        """What counts the work of the session."""
 
     @property
     def is_away(self) -> bool:
@@ -71,6 +76,7 @@ class HostLink(SessionLink):
     reload: Callable[[Memory], None]
     drop: Callable[[Memory], None]
     cycles: CycleWork
+    measures: Measures
 
     def submit(self, group: Group) -> None:
         self.committer.submit(group, self.incarnation)

@@ -24,6 +24,7 @@ from memory.engine.embedding import (
     EmbeddingFailure,
     check_vector,
 )
+from memory.service.measures import NO_MEASURES, Measures, count_failures
 
 log = logging.getLogger("lambo.embedder")
 
@@ -42,8 +43,11 @@ _Job = tuple[str, "asyncio.Future[Embedded]"]
 class TextEmbedder:
     """Embeds texts off the event loop. Made and used on the loop's thread."""
 
-    def __init__(self, embedder: Embedder, *, deadline_seconds: float) -> None:
+    def __init__(
+        self, embedder: Embedder, *, deadline_seconds: float, measures: Measures = NO_MEASURES
+    ) -> None:
         self._embedder = embedder
+        self._measures = measures
         self._deadline_seconds = deadline_seconds
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Job] = deque()
@@ -61,6 +65,12 @@ class TextEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> dict[str, Embedded]:
         """A result for each text, within the deadline. Raises nothing."""
+        results = await self._embed(texts)
+        if failures := count_failures(results.values()):
+            self._measures.not_embedded(failures)
+        return results
+
+    async def _embed(self, texts: Sequence[str]) -> dict[str, Embedded]:
         failure = self._find_refusal()
         if failure is not None:
             return dict.fromkeys(texts, failure)

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 import pytest
+from prometheus_client.metrics import MetricWrapperBase
 
 from lambo_site.configuration import (
     CONFIG_VARIABLE,
@@ -18,6 +19,7 @@ from lambo_site.configuration import (
     ProcessSettings,
     Setting,
 )
+from lambo_site.metrics import Metrics
 from memory.engine.config import BOUNDS, Bound, Config
 from source_tree import ROOT, shown
 
@@ -146,6 +148,19 @@ def test_every_verb_of_the_command_line_is_documented() -> None:
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
     names = [verb.name for verb in all_verbs()] + list(SERVER_COMMANDS)
     assert [name for name in names if f"lambo {name}" not in text] == []
+
+
+def test_every_series_of_the_metrics_is_documented_with_its_type_and_labels() -> None:
+    documented = {
+        name: (cells[1], re.findall(r"`(\w+)`", cells[2]))
+        for name, cells in rows_of(DOCS / "monitoring.md", columns=4).items()
+        if name.startswith("lambo_")
+    }
+    metrics = Metrics()
+    own = [metric for metric in vars(metrics).values() if isinstance(metric, MetricWrapperBase)]
+    made = {one._name: (one._type, list(one._labelnames)) for one in own}
+    made["lambo_build_info"] = ("gauge", ["version"])
+    assert documented == made
 
 
 def test_decisions_are_numbered_without_a_gap_and_complete() -> None:

@@ -98,13 +98,22 @@ class Command(BaseCommand):
                 idle_minutes=options["background_idle_minutes"], may_migrate=options["migrate"]
             )
         except InvalidConfiguration as error:
-            print(f"lambo serve: {error.message}", file=sys.stderr)
+            _say(error)
             code = EXIT_USAGE
         except LamboError as error:
-            print(f"lambo serve: {error.message}", file=sys.stderr)
+            _say(error)
             code = EXIT_FAILED
         if code:
             sys.exit(code)
+
+
+def _say(error: LamboError) -> None:
+    """Why nothing is served: a sentence for people, or a line of the log for programs."""
+    line = f"lambo serve: {error.message}"
+    if settings.PROCESS.log_format == "json":
+        logger.error(line)
+    else:
+        print(line, file=sys.stderr)
 
 
 def _become_the_process_of(options: Mapping[str, Any]) -> None:

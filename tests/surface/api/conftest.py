@@ -25,6 +25,7 @@ class World:
 
     host: SessionHost
     store: FaultyStore
+    clock: ManualClock
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ async def world() -> AsyncIterator[World]:
     runtime.set_host(host)
     runtime.set_operator_secret(OPERATOR_SECRET)
     try:
-        yield World(host, store)
+        yield World(host, store, clock)
     finally:
         runtime.set_host(None)
         runtime.set_operator_secret(None)
