@@ -84,7 +84,9 @@ def _answer_hook(arguments: Namespace, invocation: Invocation) -> Answer:
         event: Event | None = hook.read_event()
         if event is None:
             return _answer(hook.write_decision("allow", ""), {"warnings": []})
-        agent = getattr(arguments, "agent", None) or event.default_agent
+        # Without a name and without a token that has one, the agent of the client's own tools.
+        is_named = hasattr(arguments, "agent") or invocation.agent is None
+        agent = invocation.agent if is_named else event.default_agent
         judged = judge(arguments, invocation, event.action, agent)
     except LamboError as error:
         judged = unasked(error.message, strict=arguments.strict)

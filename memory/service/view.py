@@ -144,6 +144,8 @@ class MemoryView:
 
     async def guard(self, request: GuardRequest, *, agent_id: str) -> Reply:
         """Whether what is known speaks against an action; shows nothing to anybody."""
+        if needs_warming(request):
+            await asyncio.to_thread(warm, request, dict(self.graph.synonyms))
         await self._until_indexed()
         now = self._clock.now()
         return self._warn(Reply.of(self._readers.guard(self.graph, request, agent_id, now)))

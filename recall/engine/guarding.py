@@ -11,7 +11,7 @@ decision is the strictest of its findings.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import nsmallest
@@ -21,6 +21,7 @@ from memory.engine.graph import Graph
 from memory.engine.requests import GuardRequest
 from memory.engine.reservations import is_active
 from memory.engine.showing import in_passing, one_line
+from memory.engine.text import word_stems
 from memory.engine.times import Micros, format_rfc3339_seconds
 from memory.engine.types import NodeId, Status
 from recall.engine.beliefs import NO_BELIEFS, Beliefs
@@ -30,11 +31,12 @@ from recall.engine.intent import (
     begins_as_act,
     intent_of,
     split_clauses,
-    words_of,
 )
 
-WORDS_MAX: Final = 512
-"""Different words of an action that are looked up, the first ones."""
+WORDS_MAX: Final = 2_048
+"""Words of an action that are looked at, the first ones."""
+NAME_CHARS_MAX: Final = 256
+"""A longer content is a text, and names nothing."""
 CANDIDATES_MAX: Final = 256
 """Concepts that share a word with the action and are compared word by word, the nearest ones."""
 FINDINGS_MAX: Final = 20
@@ -164,7 +166,7 @@ def find_named(graph: Graph, action: str) -> dict[int, Intent]:
     A concept is named where all its words stand side by side, in any order and any spelling that
     has the same stems: `aws_security_group.shared` names "shared security group".
     """
-    clauses = list(split_clauses(action))
+    clauses = list(_first_words(split_clauses(action)))
     names = _candidates(graph, clauses)
     intents: dict[int, Intent] = {}
     for clause in clauses:
@@ -182,24 +184,40 @@ def find_named(graph: Graph, action: str) -> dict[int, Intent]:
 
 def _candidates(graph: Graph, clauses: Sequence[Clause]) -> dict[int, tuple[str, ...]]:
     """Concepts that may be named, by row, with the words of their contents."""
-    words = list(dict.fromkeys(word for clause in clauses for word in clause.words))[:WORDS_MAX]
+    words = list(dict.fromkeys(word for clause in clauses for word in clause.words))
     found = graph.index.search(words, CANDIDATES_MAX, tie_key=graph.id_at, with_parts=True)
     spoken = set(words)
-    names = {row: words_of(graph.content_at(row)) for row, _score in found}
+    contents = ((row, graph.content_at(row)) for row, _score in found)
+    names = {row: word_stems(text) for row, text in contents if len(text) <= NAME_CHARS_MAX}
     return {row: name for row, name in names.items() if _is_name(name) and spoken.issuperset(name)}
+
+
+def _first_words(clauses: Iterable[Clause]) -> Iterator[Clause]:
+    """The clauses up to `WORDS_MAX` words together; the last one is cut."""
+    left = WORDS_MAX
+    for clause in clauses:
+        if left <= 0:
+            return
+        yield clause if len(clause.words) <= left else Clause(clause.text, clause.words[:left])
+        left -= len(clause.words)
 
 
 def _is_name(words: tuple[str, ...]) -> bool:
     return len(words) > 1 or (bool(words) and len(words[0]) >= LONE_WORD_CHARS_MIN)
 
 
-def _mentions(clause: Clause, names: dict[int, tuple[str, ...]]) -> list[_Mention]:
+def _mentions(clause: Clause, names: Mapping[int, tuple[str, ...]]) -> list[_Mention]:
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(clause.words):
+        places.setdefault(word, []).append(place)
     found = []
     for row, name in names.items():
         wanted, size = Counter(name), len(name)
-        for start in range(len(clause.words) - size + 1):
-            window = clause.words[start : start + size]
-            if window[0] in wanted and Counter(window) == wanted:
+        # Around the word that is met least often.
+        around = min((places.get(word, []) for word in wanted), key=len)
+        starts = {at - back for at in around for back in range(size) if at >= back}
+        for start in sorted(starts):
+            if Counter(clause.words[start : start + size]) == wanted:
                 found.append(_Mention(row, start, start + size, begins_as_act(name)))
     return found
 

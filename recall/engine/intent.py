@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from memory.engine.text import index_tokens
+from memory.engine.text import index_tokens, word_stems
 
 
 class Intent(IntEnum):
@@ -28,7 +28,7 @@ class Intent(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One part of an action: its text as written, and its words (see `words_of`)."""
+    """One part of an action: its text as written, and its words (see `word_stems`)."""
 
     text: str
     words: tuple[str, ...]
@@ -64,7 +64,6 @@ _NEGATIONS: Final = frozenset({"not", "never", "without", "cannot", "avoid"})
 # Marks by which a command line does more than its first word: pipes, redirections, substitutions.
 _DOES_MORE: Final = re.compile(r"[|>`]|\$\(|<\(")
 _CLAUSE_END: Final = re.compile(r"\n+|;|&&|\|\||(?<=\w[.!?])\s+")
-_NOT_WORD: Final = re.compile(r"[^\w\s]|_")
 _CONTRACTED_NOT: Final = re.compile(r"n['\u2019]t\b", re.IGNORECASE)
 
 
@@ -78,21 +77,13 @@ _REMOVING_STEMS: Final = _stems(_REMOVING)
 _ACTING_STEMS: Final = _READING_STEMS | _CHANGING_STEMS | _REMOVING_STEMS
 
 
-def words_of(text: str) -> tuple[str, ...]:
-    """The stems of the words of a text in reading order; every mark separates words.
-
-    So `handlers/users.rs`, `HandlersUsers rs` and `handler user rs` have the same ones.
-    """
-    return tuple(index_tokens(_NOT_WORD.sub(" ", text)))
-
-
 def split_clauses(action: str) -> Iterator[Clause]:
     """The parts of an action: lines, sentences, and commands of a command line.
 
     A pipe joins two commands into one part, for what the first names the second may remove.
     """
     for text in _CLAUSE_END.split(_CONTRACTED_NOT.sub(" not", action)):
-        words = words_of(text)
+        words = word_stems(text)
         if words:
             yield Clause(text, words)
 

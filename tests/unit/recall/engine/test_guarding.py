@@ -14,6 +14,7 @@ from memory.engine.types import EdgeType, Status
 from recall.engine.guarding import (
     DEPENDENTS_NAMED_MAX,
     FINDINGS_MAX,
+    WORDS_MAX,
     Decision,
     FindingKind,
     Verdict,
@@ -149,6 +150,27 @@ def test_word_of_an_act_inside_a_name_is_no_act() -> None:
     assert ask(writer, "read the delete handler").decision is Decision.ALLOW
     assert ask(writer, "edit the delete handler").decision is Decision.WARN
     assert ask(writer, "remove the delete handler").decision is Decision.BLOCK
+
+
+def test_name_is_met_anywhere_in_a_long_clause_and_each_time(writer: GraphWriter) -> None:
+    filler = " ".join(f"w{number}" for number in range(300))
+    action = f"read group shared {filler} then delete the group security shared {filler}"
+    assert ask(writer, action).decision is Decision.BLOCK
+
+
+def test_words_past_the_bound_are_not_looked_at(writer: GraphWriter) -> None:
+    filler = " ".join(f"w{number}" for number in range(WORDS_MAX - 1))
+    near, far = f"delete {filler[:-200]} {GROUP}", f"delete {filler} {GROUP}"
+    assert ask(writer, near).decision is Decision.BLOCK
+    assert ask(writer, far).named == 0
+
+
+def test_long_text_is_no_name() -> None:
+    writer = GraphWriter()
+    writer.interact()
+    text = "one two three " * 30
+    writer.edge(writer.concept("router"), writer.concept(text), EdgeType.DEPENDENCY)
+    assert ask(writer, f"delete {text}").named == 0
 
 
 def test_short_lone_word_names_nothing() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recall.engine.intent import Intent, begins_as_act, intent_of, split_clauses, words_of
+from memory.engine.text import word_stems
+from recall.engine.intent import Intent, begins_as_act, intent_of, split_clauses
 
 
 def intents(action: str) -> list[Intent]:
@@ -77,12 +78,12 @@ def test_word_inside_a_name_is_no_act_but_the_first_word_is() -> None:
 
 def test_spellings_of_one_name_have_the_same_words() -> None:
     spellings = ["handlers/users.rs", "HandlersUsers.rs", "handler_user-rs", "handlers: users, rs"]
-    assert {words_of(text) for text in spellings} == {("handler", "user", "rs")}
+    assert {word_stems(text) for text in spellings} == {("handler", "user", "rs")}
 
 
 def test_a_name_is_an_act_when_it_begins_with_one() -> None:
-    assert begins_as_act(words_of("drop the users table"))
-    assert not begins_as_act(words_of("users table"))
+    assert begins_as_act(word_stems("drop the users table"))
+    assert not begins_as_act(word_stems("users table"))
     assert not begins_as_act(())
 
 
@@ -91,4 +92,4 @@ def test_any_text_falls_into_clauses_with_words(action: str) -> None:
     clauses = list(split_clauses(action))
     assert all(clause.words for clause in clauses)
     assert {intent_of(clause) for clause in clauses} <= set(Intent)
-    assert bool(clauses) <= bool(words_of(action))
+    assert bool(clauses) <= bool(word_stems(action))
