@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROUNDS ?= 30
 SEEDS ?= 10000
+SCENARIO ?= rest-api
 # Where the one engine that is compiled at install is tested, apart from everything else.
 LLAMA_BIN := .llama-venv/bin
 
@@ -46,8 +47,8 @@ contracts: $(DEV_STAMP)  ## Check who imports whom
 
 check: lint types contracts test  ## Run what continuous integration runs, in this folder
 
-demo: $(RUN_STAMP)  ## Run the two-agent scenario on a private server and print it
-	@$(BIN)/lambo demo
+demo: $(RUN_STAMP)  ## Run the two-agent scenario, tell it, and let you look around (SCENARIO=cloud-ops for the other)
+	@$(BIN)/lambo demo $(SCENARIO) --stay
 
 determinism: $(DEV_STAMP)  ## Run the demo in fresh processes, ROUNDS times, and compare the bytes
 	@echo "==> $(ROUNDS) fresh runs of the demo"

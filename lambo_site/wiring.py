@@ -27,7 +27,7 @@ from memory.engine.embedding import Embedder
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.ports import Clock, GraphStore, IdSource
-from memory.engine.requests import Caller, InspectRequest, RecallRequest
+from memory.engine.requests import Caller, GuardRequest, InspectRequest, RecallRequest
 from memory.engine.times import SECOND, Micros
 from memory.engine.tokens import TokenStore
 from memory.service.audit_keeper import UNSEALED, AuditKeeper
@@ -42,6 +42,7 @@ from memory.service.tokens import OnWriter, TokenKeeper
 from memory.service.view import MemoryView, Readers, RecallAnswer
 from memory.service.writes import Writes
 from memory.system import RandomIds, SystemClock, draw_token
+from recall.engine.guarding import guard
 from recall.engine.hot_list import NO_HOT_LIST, HotList
 from recall.engine.inspection import inspect
 from recall.engine.pipeline import recall
@@ -190,7 +191,12 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
         )
         return _Recalled(result.context, result.as_wire(), result.as_ledger())
 
-    return Readers(recall=answer, inspect=_inspect, saints=_saints)
+    def judge(graph: Graph, request: GuardRequest, agent_id: str, now: Micros) -> Answer:
+        beliefs = ShownBeliefs(graph, now, evidence_min_age)
+        verdict = guard(graph, request, agent_id=agent_id, now=now, beliefs=beliefs)
+        return _Shown(verdict.text, verdict.as_wire())
+
+    return Readers(recall=answer, inspect=_inspect, saints=_saints, guard=judge)
 
 
 @dataclass(frozen=True, slots=True)

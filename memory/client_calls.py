@@ -42,7 +42,7 @@ OPERATOR_VERBS: Final = frozenset(
 )
 """Acts of people: the operator secret goes with these and with no other."""
 
-READ_VERBS: Final = frozenset({"recall", "inspect"})
+READ_VERBS: Final = frozenset({"recall", "inspect", "guard"})
 GET_VERBS: Final = frozenset({"saints", "stats"})
 
 

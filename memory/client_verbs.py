@@ -268,6 +268,10 @@ class Verbs(ABC, Generic[R]):
         """One concept (text or id) and what stands around it."""
         return self._verb(session, "inspect", calls.given(focus=focus, depth=depth), agent_id, None)
 
+    def guard(self, session: str, action: str, *, agent_id: str | None = None) -> R:
+        """Whether what is known speaks against doing this: allow, warn or block, and why."""
+        return self._verb(session, "guard", {"action": action}, agent_id, None)
+
     def saints(self, session: str) -> R:
         """The canonical concepts."""
         return self._verb(session, "saints", {}, None, None)

@@ -13,9 +13,7 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -121,7 +119,7 @@ class DataFolder:
         with self._explained("write the key to"):
             fresh = self._temporary(path.name)
             try:
-                _write_synced(fresh, secrets.token_urlsafe(SECRET_BYTES))
+                _write_synced(fresh, _draw_secret())
                 # A link fails when the name exists: of two first starts, one key survives.
                 with contextlib.suppress(FileExistsError):
                     os.link(fresh, path)
@@ -198,6 +196,8 @@ class DataFolder:
 
     def _own_node_id(self, descriptor: int) -> str:
         """The id on file, or a new one. A damaged one is refused: guessing takes leases over."""
+        import uuid  # every command reads this module, none but a server has an id
+
         stored = os.pread(descriptor, _ID_BYTES, 0)
         if not stored.strip(b"\0\n "):
             node_id = str(uuid.uuid4())
@@ -233,7 +233,7 @@ class DataFolder:
         return DataFolderHeld(f"another server runs on {self.path}", pid=None, url=None, since=None)
 
     def _temporary(self, name: str) -> Path:
-        return self.path / f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
+        return self.path / f".{name}.{os.getpid()}.{os.urandom(4).hex()}"
 
     @contextlib.contextmanager
     def _explained(self, act: str) -> Iterator[None]:
@@ -269,7 +269,7 @@ class HeldFolder:
             version=version,
             started_at=self.started_at,
             node_id=self.node_id,
-            operator_secret=secrets.token_urlsafe(SECRET_BYTES),
+            operator_secret=_draw_secret(),
         )
         fresh = self.folder._temporary("runtime")
         with self.folder._explained("write to"):
@@ -309,6 +309,12 @@ def is_data_folder(path: Path) -> bool:
 def read_runtime(path: Path) -> Runtime | None:
     """The server that runs on the data folder `path` now, or None."""
     return DataFolder(path).find_runtime()
+
+
+def _draw_secret() -> str:
+    import secrets  # every command reads this module, few draw one
+
+    return secrets.token_urlsafe(SECRET_BYTES)
 
 
 def _lock(descriptor: int) -> bool:

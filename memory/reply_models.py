@@ -194,6 +194,27 @@ class InspectReply(Answered):
     admission: AdmissionRecord | None
 
 
+class FindingRecord(Record):
+    """One thing that speaks against an action. `dependents` names at most ten of them."""
+
+    decision: Literal["warn", "block"]
+    kind: Literal["dependents", "reservation", "contradiction"]
+    node_id: str
+    content: str
+    line: str
+    dependents: list[str]
+    dependent_count: int
+
+
+class GuardReply(Answered):
+    """May it be done? `reason` is the line of the first finding, where there is one."""
+
+    decision: Literal["allow", "warn", "block"]
+    reason: str
+    findings: list[FindingRecord]
+    named: int
+
+
 class ReserveReply(Answered):
     """A lock taken or extended, until `expires_at`."""
 

@@ -43,6 +43,7 @@ from memory.engine.requests import (
     ConceptsRequest,
     DemoteRequest,
     DeriveRequest,
+    GuardRequest,
     InspectRequest,
     RecallRequest,
     ReleaseRequest,
@@ -189,6 +190,15 @@ class InspectArguments(Arguments):
 
     def to_request(self) -> InspectRequest:
         return InspectRequest(self.focus, self.depth)
+
+
+class GuardArguments(Arguments):
+    """Something that is about to be done."""
+
+    action: Annotated[Text, Field(description=f"What it is, or its command line. {TEXT_BOUND}")]
+
+    def to_request(self) -> GuardRequest:
+        return GuardRequest(self.action)
 
 
 class ReserveArguments(Arguments):

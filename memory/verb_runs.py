@@ -129,6 +129,13 @@ async def inspect(
     return await (await host.view(session)).inspect(request, agent_id=caller.agent_id)
 
 
+async def guard(
+    host: SessionHost, session: str, caller: Caller, arguments: schemas.GuardArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await (await host.view(session)).guard(request, agent_id=caller.agent_id)
+
+
 async def concepts(
     host: SessionHost, session: str, _caller: Caller, arguments: schemas.ConceptsArguments
 ) -> Reply:

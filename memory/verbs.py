@@ -64,6 +64,16 @@ _VERBS: Final = (
         tool="lambo_inspect",
     ),
     Verb(
+        name="guard",
+        summary="Ask whether an action may be done",
+        run=verb_runs.guard,
+        request_model=schemas.GuardArguments,
+        reply_model=replies.GuardReply,
+        path=f"{_SESSION}/guard",
+        command=("guard",),
+        missing={"mcp": "for what stands before an agent's tools; agents ask by lambo_recall"},
+    ),
+    Verb(
         name="reserve",
         summary="Tell others what is about to be changed",
         run=verb_runs.reserve,

@@ -8,7 +8,6 @@ token goes wherever its owner sends the call.
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import sys
 from argparse import Namespace
@@ -62,6 +61,8 @@ def find_token(options: Namespace, environ: Mapping[str, str]) -> str | None:
 
 def connect(options: Namespace, *, agent_id: str | None, as_operator: bool) -> LamboClient:
     """An open client for the server these options mean; started if need be."""
+    import logging
+
     from memory.cli.launcher import find_or_start_server
     from memory.client import Address, LamboClient, Retries
 

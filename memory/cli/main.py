@@ -1,13 +1,12 @@
 """The console script `lambo`: picks the verb, runs it, prints, turns errors into exit codes.
 
-Owns dispatch and the three exit codes: 0 done, 1 it failed while running, 2 the command line makes
-no sense and nothing ran. Data goes to stdout, talk to stderr. A word that is no verb is a command
-of Django's management, which is imported for those alone.
+Owns dispatch and the exit codes of every verb: 0 done, 1 it failed while running, 2 the command
+line makes no sense and nothing ran. Data goes to stdout, talk to stderr. A word that is no verb is
+a command of Django's management, which is imported for those alone.
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 import os
@@ -45,6 +44,7 @@ MODULES: Final[Mapping[str, str]] = {
     "recall": "recall",
     "record-action": "record_action",
     "inspect": "inspect",
+    "guard": "guard",
     "reserve": "reserve",
     "release": "release",
     "retract": "retract",
@@ -63,6 +63,7 @@ MODULES: Final[Mapping[str, str]] = {
     "reembed": "reembed",
     "job": "job",
     "token": "token",
+    "connect": "connect",
     "demo": "demo",
 }
 """The module of each verb; only the one that is used gets imported."""
@@ -123,7 +124,7 @@ def _run_verb(verb: Verb, words: Sequence[str], options: Namespace) -> int:
     answer = verb.run(arguments, _invocation(arguments))
     print_answer(verb, answer, as_json=getattr(arguments, "json", False))
     sys.stdout.flush()
-    return DONE
+    return DONE if verb.exit_code is None else verb.exit_code(arguments, answer)
 
 
 def _invocation(arguments: Namespace) -> Invocation:
@@ -264,6 +265,8 @@ def _apply_to_environment(command: str, options: Namespace) -> None:
 
 
 def _unknown_word(word: str) -> UsageError:
+    import difflib  # only who mistypes waits for it
+
     close = difflib.get_close_matches(word, [*MODULES, *SERVER_COMMANDS], n=1)
     hint = f"; did you mean {close[0]}?" if close else "; see lambo --help"
     return UsageError(f"there is no verb {word!r:.60}{hint}")

@@ -108,6 +108,8 @@ class Verb:
     """Whether the options that choose a session, an agent and a server mean anything."""
     own: frozenset[str] = frozenset()
     """Common options that mean something of its own to this verb, which adds them itself."""
+    exit_code: Callable[[Namespace, Answer], int] | None = None
+    """The exit code of an answer, where it can be another than 0."""
 
     def parser(self) -> Parser:
         """The verb's own parser, common options included."""

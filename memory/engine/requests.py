@@ -333,6 +333,16 @@ class InspectRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardRequest:
+    """An act that is about to be done, in the words of a person or of a command line."""
+
+    action: str
+
+    def __post_init__(self) -> None:
+        check_text("action", self.action)
+
+
+@dataclass(frozen=True, slots=True)
 class ReserveRequest:
     """Take a soft lock on a node named by its id, or on a concept named by its text."""
 

@@ -78,6 +78,7 @@ _REFUSED_CONTROL: Final = _any_of([(0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F)])
 
 _CAMEL_SEAM: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WORD: Final = re.compile(r"[^\W_]+")
+_NOT_WORD: Final = re.compile(r"[^\w\s]|_")
 _SEPARATORS: Final = str.maketrans("-_", "  ")
 _NO_SYNONYMS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -140,6 +141,14 @@ def index_tokens(content: str) -> list[str]:
     """
     # The stemmer erases a token such as ''s; an empty token would index nothing and double a space.
     return [stem for stem in map(_stem_of, _words(content)) if stem]
+
+
+def word_stems(text: str) -> tuple[str, ...]:
+    """The stems of the words of a text in reading order, where every mark separates words.
+
+    So `handlers/users.rs`, `HandlersUsers rs` and `handler user rs` have the same ones.
+    """
+    return tuple(index_tokens(_NOT_WORD.sub(" ", text)))
 
 
 def parts_of(token: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from memory.engine.requests import (
     ActionRequest,
     DemoteRequest,
     DeriveRequest,
+    GuardRequest,
     InspectRequest,
     RecallRequest,
     ReleaseRequest,
@@ -22,7 +23,7 @@ from memory.engine.requests import (
     RootGoalRequest,
     SynonymRequest,
 )
-from memory.engine.text import canonical_key, index_tokens, parts_of, split_sentences
+from memory.engine.text import canonical_key, index_tokens, parts_of, split_sentences, word_stems
 
 WARM_CHARS: Final = 2_048
 """Texts of a request shorter than this together are read in a few milliseconds, on the spot."""
@@ -52,6 +53,8 @@ def texts_of(request: object) -> list[str]:
             return [request.query]
         case InspectRequest():
             return [request.focus]
+        case GuardRequest():
+            return [request.action]
     return []
 
 
@@ -70,6 +73,9 @@ def warm(request: object, synonyms: Mapping[str, str]) -> None:
             texts = texts_of(request)
             for text in texts:
                 index_tokens(text)
+        case GuardRequest():
+            word_stems(request.action)
+            return
         case _:
             texts = texts_of(request)
     warm_texts(texts, synonyms)

@@ -16,7 +16,7 @@ from memory.engine.filters import list_concepts
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.ports import Clock
-from memory.engine.requests import ConceptsRequest, InspectRequest, RecallRequest
+from memory.engine.requests import ConceptsRequest, GuardRequest, InspectRequest, RecallRequest
 from memory.engine.times import Micros
 from memory.engine.types import NodeId
 from memory.engine.warming import needs_warming, warm
@@ -40,7 +40,7 @@ class Readers:
 
     Each takes the graph, the request and the instant of asking; recall also what was looked up of
     the query's meaning, and the session's background cycles, or None; inspect those cycles, and
-    the ages of tokens, or None where they are not known.
+    the ages of tokens, or None where they are not known; guard the agent that asks.
     """
 
     recall: Callable[
@@ -48,6 +48,7 @@ class Readers:
     ]
     inspect: Callable[[Graph, InspectRequest, Micros, SessionCycles | None, Tokens | None], Answer]
     saints: Callable[[Graph], Answer]
+    guard: Callable[[Graph, GuardRequest, str, Micros], Answer]
 
 
 class MemoryView:
@@ -140,6 +141,14 @@ class MemoryView:
     async def _read_tokens(self) -> Tokens:
         """Since when agents have tokens. Raises `StoreUnavailable` where that is not known."""
         return Tokens()
+
+    async def guard(self, request: GuardRequest, *, agent_id: str) -> Reply:
+        """Whether what is known speaks against an action; shows nothing to anybody."""
+        if needs_warming(request):
+            await asyncio.to_thread(warm, request, dict(self.graph.synonyms))
+        await self._until_indexed()
+        now = self._clock.now()
+        return self._warn(Reply.of(self._readers.guard(self.graph, request, agent_id, now)))
 
     async def concepts(self, request: ConceptsRequest) -> Reply:
         """A page of the concepts that a filter accepts."""

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from memory.cli.demo import DATABASE_FILE, play, read_trail
+from memory.cli.demo_rest_api import play, read_trail
+from memory.cli.demo_server import DATABASE_FILE
 from memory.client import LamboClient
 from memory.data_folder import read_runtime
 from serving import serving

@@ -40,6 +40,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "recall": {"query": "which tokens?"},
     "record-action": {"action": "rotated the tokens", "modifies": [TOKEN]},
     "inspect": {"focus": TOKEN},
+    "guard": {"action": f"delete: {TOKEN}"},
     "reserve": {"concept": TOKEN},
     "release": {"concept": TOKEN},
     "saints": {},

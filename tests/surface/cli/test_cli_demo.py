@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from children import child_environment
-from memory.cli.demo import demo_environment, transcript
+from memory.cli import demo_cloud_ops
+from memory.cli.demo_rest_api import transcript
 from memory.cli.demo_script import STEPS
+from memory.cli.demo_server import demo_environment
 from rest_api_scenario import EXPECTED_EDGES, EXPECTED_STEPS, SCENARIO
 
 pytestmark = pytest.mark.slow
@@ -147,6 +149,70 @@ def test_transcript_tells_the_story_to_people(outcome: dict[str, Any]) -> None:
     assert "15 concepts rest on 'user schema'" in text
     assert "After 3 sweeps and 15 steps" in text
     assert "canonical  user schema\n" in text
+    end = text[text.index("Why agent-b is told this:") :]
+    assert "'user schema' comes first" in end
+    assert "15 concepts rest on it" in end
+
+
+# -- the second scenario ---------------------------------------------------------------------------
+
+SERVICES = ["bastion host", "orders database", "payments api", "search cluster"]
+
+
+@pytest.fixture(scope="module")
+def cloud_printed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    ran = run_demo(tmp_path_factory.mktemp("cloud"), "cloud-ops", "--json")
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_deletion_of_the_shared_group_is_stopped_and_the_four_named(cloud_printed: bytes) -> None:
+    outcome = json.loads(cloud_printed)
+    allowed, blocked = outcome["asked"]
+    assert (allowed["action"], allowed["decision"]) == (
+        "delete the unattached test volume",
+        "allow",
+    )
+    assert (blocked["action"], blocked["decision"]) == ("delete the shared security group", "block")
+    assert outcome["stranded"] == SERVICES
+    assert all(name in blocked["reason"] for name in SERVICES)
+    heads = [block.splitlines()[0] for block in outcome["context"].split("\n\n")]
+    assert sorted(head.split(" [")[0] for head in heads) == SERVICES
+    assert "answered by graph traversal (4 dependents)" in outcome["warnings"][0]
+
+
+def test_second_scenario_repeats_itself_and_leaves_nothing(
+    cloud_printed: bytes, tmp_path: Path
+) -> None:
+    assert run_demo(tmp_path, "cloud-ops", "--json").stdout == cloud_printed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_second_transcript_ends_with_what_is_told_and_why(cloud_printed: bytes) -> None:
+    text = demo_cloud_ops.transcript(json.loads(cloud_printed))
+    assert "block: without the 'shared security group', 4 concepts would be stranded" in text
+    why = text[text.index("Why: ") :].splitlines()
+    assert [line.strip() for line in why[1:5]] == SERVICES
+
+
+def test_server_stays_for_a_person_and_its_address_is_offered(tmp_path: Path) -> None:
+    """Without a person at a terminal it ends at once, the whole story told."""
+    ran = run_demo(tmp_path, "cloud-ops", "--stay")
+    assert ran.returncode == 0
+    assert b"look around at http://127.0.0.1:" in ran.stderr
+    assert b"nobody is at a terminal" in ran.stderr
+    assert ran.stdout.endswith(
+        b"so that one may go.\n\nThe demo's server and its folder are gone.\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [("no-such-story",), ("--stay", "--json")])
+def test_demo_that_makes_no_sense_starts_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
+    ran = run_demo(tmp_path, *words)
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert b"[usage]" in ran.stderr
+    assert b"starting" not in ran.stderr
 
 
 def test_private_server_gets_no_setting_of_the_user(tmp_path: Path) -> None:

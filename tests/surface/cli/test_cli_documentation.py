@@ -63,7 +63,7 @@ def test_verb_has_a_working_example_and_its_fields(verb: Verb) -> None:
 def test_common_options_and_exit_codes_are_documented() -> None:
     assert set(re.findall(r"^\| `(--[a-z-]+)", SECTIONS["Common options"], re.M)) == common_names()
     codes = re.findall(r"^\| (\d+) \|", SECTIONS["What is printed, and exit codes"], re.M)
-    assert codes == ["0", "1", "2", "130"]
+    assert codes == ["0", "1", "2", "3", "130"]
     assert "usage" in USAGE_CODES
 
 

@@ -41,6 +41,8 @@ def run_every_verb(lambo: CommandLine) -> dict[str, Any]:
     note("recall", "user schema")
     note("release", "--concept", "user schema")
     note("inspect", "user schema")
+    note("guard", "edit the user schema")
+    note("connect", "codex", "--print")
     note("demote", "One. Two.")
     note("root-goal", "user schema")
     note("synonym", "a", "b")

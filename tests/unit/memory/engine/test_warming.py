@@ -17,6 +17,7 @@ from memory.engine.requests import (
     ConceptInput,
     DemoteRequest,
     DeriveRequest,
+    GuardRequest,
     RecallRequest,
     ReserveRequest,
     RetractRequest,
@@ -24,7 +25,7 @@ from memory.engine.requests import (
     SynonymRequest,
 )
 from memory.engine.snapshot import load_snapshot, take_snapshot
-from memory.engine.text import canonical_key, index_tokens
+from memory.engine.text import canonical_key, index_tokens, word_stems
 from memory.engine.types import ConceptType, Snapshot
 from memory.engine.warming import WARM_CHARS, needs_warming, texts_of, warm
 
@@ -135,6 +136,17 @@ def test_sentences_of_a_chunk_are_read_one_by_one() -> None:
     warm(request, {})
     CountingStemmer.calls = 0
     assert all(canonical_key(sentence) for sentence in sentences)
+    assert CountingStemmer.calls == 0
+
+
+def test_words_of_a_guarded_action_are_read_one_by_one() -> None:
+    """Every mark separates them there, so the tokens of the index are not enough."""
+    action = "; ".join(f"rm wordings/{chr(97 + n) * 5}ings.txt" for n in range(26)) * 4
+    request = GuardRequest(action)
+    assert needs_warming(request)
+    warm(request, {})
+    CountingStemmer.calls = 0
+    assert word_stems(action)[:4] == ("rm", "word", "aaaaa", "txt")
     assert CountingStemmer.calls == 0
 
 
