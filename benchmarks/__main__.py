@@ -8,13 +8,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from benchmarks import canon_cycle, canon_evaluation, open_session, recall_latency, write_rate
+from benchmarks import (
+    canon_cycle,
+    canon_evaluation,
+    event_latency,
+    open_session,
+    recall_latency,
+    write_rate,
+)
 from benchmarks.report import Report
 
 BENCHMARKS: Final[dict[str, Callable[..., Report]]] = {
     "write_rate": write_rate.run,
     "open_session": open_session.run,
     "recall_latency": recall_latency.run,
+    "event_latency": event_latency.run,
     "canon_cycle": canon_cycle.run,
     "canon_evaluation": canon_evaluation.run,
 }

@@ -55,7 +55,7 @@ class ApiDoor(ASGIHandler):
             return
         body = await read_or_refuse(scope, receive, send)
         if body is not None:
-            await _send(await self._respond(scope, body), scope, send)
+            await send_response(await self._respond(scope, body), scope, send)
 
     async def _respond(self, scope: Any, body: bytes) -> HttpResponseBase:
         set_script_prefix("/")
@@ -119,7 +119,7 @@ async def read_or_refuse(scope: Any, receive: Any, send: Any) -> bytes | None:
     try:
         return await read_body(scope, receive, BODY_BYTES)
     except LamboError as refusal:
-        await _send(error_response(refusal), scope, send)
+        await send_response(error_response(refusal), scope, send)
         return None
 
 
@@ -134,7 +134,7 @@ async def refuse_stranger(scope: Any, send: Any) -> bool:
     )
     if refusal is None:
         return False
-    await _send(error_response(refusal), scope, send)
+    await send_response(error_response(refusal), scope, send)
     return True
 
 
@@ -143,12 +143,13 @@ async def refuse_unknown(gate: Gate, scope: Any, send: Any) -> bool:
     try:
         await gate.admit(scope)
     except LamboError as refusal:
-        await _send(error_response(refusal), scope, send)
+        await send_response(error_response(refusal), scope, send)
         return True
     return False
 
 
-async def _send(response: HttpResponseBase, scope: Any, send: Any) -> None:
+async def send_response(response: HttpResponseBase, scope: Any, send: Any) -> None:
+    """Send a whole response."""
     assert isinstance(response, HttpResponse), "the API streams nothing"
     headers = [
         (name.encode("ascii").lower(), value.encode("latin-1")) for name, value in response.items()
