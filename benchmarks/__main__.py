@@ -11,6 +11,7 @@ from typing import Final
 from benchmarks import (
     canon_cycle,
     canon_evaluation,
+    event_latency,
     guard_latency,
     open_session,
     recall_latency,
@@ -22,6 +23,7 @@ BENCHMARKS: Final[dict[str, Callable[..., Report]]] = {
     "write_rate": write_rate.run,
     "open_session": open_session.run,
     "recall_latency": recall_latency.run,
+    "event_latency": event_latency.run,
     "canon_cycle": canon_cycle.run,
     "canon_evaluation": canon_evaluation.run,
     "guard_latency": guard_latency.run,

@@ -357,6 +357,7 @@ def _steps_of(evaluation: Evaluation) -> list[Mutation]:
 
 _KINDS: Final = {
     Condition.CONFLICT: "conflict",
+    Condition.CONTRADICTION: "contradiction",
     Condition.HIGH_RISK: "high-risk",
     Condition.DRIFT: "drift",
     Condition.STALE: "stale",
@@ -367,6 +368,8 @@ def _finding(told: Announcement) -> Finding:
     data: dict[str, Json] = {"node_id": told.node_id, "detail": told.detail}
     if told.agents:
         data["agents"] = list(told.agents)
+    if told.by is not None:
+        data["by"] = told.by
     if told.hops is not None:
         data["hops"] = told.hops
     return Finding(_KINDS[told.condition], told.node_id, data)

@@ -2,8 +2,9 @@
 
 One ASGI application in front of everything: `lifespan` starts and stops the host, `/mcp` goes to
 the MCP surface, `/healthz`, `/readyz` and `/metrics` to `lambo_site.signs`, `/api/` goes to Django
-by a short way (`lambo_site.api_door`), the rest to Django as it is. Composition: MCP calls reach
-the verb table in this process, so no surface has a rule of its own.
+by a short way (`lambo_site.api_door`), streams of events by a door of their own
+(`lambo_site.event_door`), the rest to Django as it is. Composition: MCP calls reach the verb table
+in this process, so no surface has a rule of its own.
 
 Invariant: the host runs exactly while requests are let in, and is closed after the last of them.
 """
@@ -26,6 +27,7 @@ django.setup(set_prefix=False)
 
 # Models come after the set-up.
 from lambo_site.api_door import ApiDoor, read_or_refuse  # noqa: E402
+from lambo_site.event_door import EventDoor  # noqa: E402
 from lambo_site.gate import Gate  # noqa: E402
 from lambo_site.metrics import Metrics  # noqa: E402
 from lambo_site.signs import Signs  # noqa: E402
@@ -78,6 +80,7 @@ class Application:
         self._gate = Gate(requires_tokens=requires_tokens, measures=self._metrics)
         self._pages: Any = get_asgi_application()
         self._api: Any = ApiDoor(self._gate)
+        self._event_door = EventDoor(self._gate)
         self._mcp = McpHttpApp(
             dispatch,
             tool_specs(VERBS),
@@ -96,7 +99,7 @@ class Application:
             case "lifespan":
                 await self._lifespan(receive, send)
             case "websocket":
-                await send({"type": "websocket.close", "code": 1000})
+                await self._while_open(self._event_door.socket, scope, receive, send)
             case other:
                 raise ValueError(f"no such protocol here: {other}")
 
@@ -108,14 +111,23 @@ class Application:
         if path == JOBS_PATH:
             await self._api(scope, receive, self._counted("api", send))
             return
+        surface = "pages"
+        application: Any = self._show_page
+        if self._event_door.serves(scope):
+            surface, application = "api", self._event_door.stream
+        elif path.startswith(API_PREFIX):
+            surface, application = "api", self._api
+        elif self._mcp.serves(path):
+            surface, application = "mcp", self._mcp
+        await self._while_open(application, scope, receive, self._counted(surface, send))
+
+    async def _while_open(
+        self, application: Any, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Serve, and count as use of the server while that takes."""
         runtime.activity.begin()
         try:
-            if path.startswith(API_PREFIX):
-                await self._api(scope, receive, self._counted("api", send))
-            elif self._mcp.serves(path):
-                await self._mcp(scope, receive, self._counted("mcp", send))
-            else:
-                await self._show_page(scope, receive, self._counted("pages", send))
+            await application(scope, receive, send)
         finally:
             runtime.activity.end()
 

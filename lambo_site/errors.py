@@ -53,6 +53,7 @@ STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "key_taken": 409,
     "text_purged": 409,
     "session_closed": 503,
+    "too_many_listeners": 503,
     "too_many_sessions": 503,
     "store_fault": 503,
     "store_rewound": 503,

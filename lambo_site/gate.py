@@ -43,14 +43,18 @@ class Gate:
         Raises `Unauthenticated`, `RateLimited`, or `Forbidden` for a wrong operator secret.
         """
         try:
-            rights = await self._recognise(scope)
+            rights = await self._recognise(scope, is_call=True)
         except LamboError as refusal:
             self._measures.refused(refusal.code)
             raise
         scope[SCOPE_RIGHTS] = rights
         return rights
 
-    async def _recognise(self, scope: Scope) -> Rights:
+    async def recognise(self, scope: Scope) -> Rights:
+        """The same for a caller who was let in and stays: it counts as no call. Raises alike."""
+        return await self._recognise(scope, is_call=False)
+
+    async def _recognise(self, scope: Scope, *, is_call: bool) -> Rights:
         secrets = list(_values(scope, _OPERATOR))
         if secrets:
             return self._operator(scope, secrets)
@@ -62,7 +66,7 @@ class Gate:
         kind, _, token = given[0].partition(" ")
         if len(given) > 1 or kind.lower() != _BEARER:
             raise unauthenticated()
-        return await runtime.get_host().tokens.authenticate(token.strip())
+        return await runtime.get_host().tokens.authenticate(token.strip(), is_call=is_call)
 
     def _operator(self, scope: Scope, secrets: list[str]) -> Rights:
         is_right = len(secrets) == 1 and runtime.is_operator_secret(secrets[0])

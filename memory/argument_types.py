@@ -54,6 +54,21 @@ ConceptKind = Literal["entity", "logic", "constraint", "resource", "observation"
 
 StatusKind = Literal["none", "candidate", "venerable", "canonical"]
 
+EventName = Literal[
+    "write",
+    "reservation",
+    "promotion",
+    "demotion",
+    "disappearance",
+    "conflict",
+    "contradiction",
+    "high-risk",
+    "drift",
+    "stale",
+    "cycle",
+]
+"""The words of `memory.engine.events.EventKind`; a test holds the two together."""
+
 TEXT_BOUND = f"At most {limits.LIMIT_TEXT_BYTES} {UNIT}."
 TOGETHER = f"Such lists: at most {limits.LIMIT_CITATIONS} texts together."
 VectorNumbers = Annotated[

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -28,6 +28,14 @@ from memory.client_calls import (
     Received,
     ServerUnreachable,
     UnexpectedAnswer,
+)
+from memory.client_events import (
+    CONTENT_TYPE,
+    EventGap,
+    Following,
+    SessionEvent,
+    Told,
+    is_stream,
 )
 from memory.client_retries import (
     Conversation,
@@ -52,10 +60,12 @@ __all__ = [
     "Answer",
     "AsyncLamboClient",
     "ConceptFields",
+    "EventGap",
     "Filter",
     "LamboClient",
     "Retries",
     "ServerUnreachable",
+    "SessionEvent",
     "UnexpectedAnswer",
 ]
 
@@ -185,6 +195,12 @@ class _Client(Verbs[R]):
             "headers": headers,
         }
 
+    def _stream(self, call: Call) -> dict[str, Any]:
+        """The keyword arguments of httpx's `stream`."""
+        request = self._request(call)
+        request["headers"]["Accept"] = CONTENT_TYPE.encode()
+        return request
+
     def _lost(self, error: Exception) -> Lost:
         import httpx
 
@@ -238,6 +254,33 @@ class LamboClient(_Client[Answer]):
             answer: Answer = done.value
             return answer
 
+    def follow_events(
+        self, session: str, *, since: int | None = None, kinds: Sequence[str] = ()
+    ) -> Iterator[Told]:
+        """Every event of a session as it is committed, and a gap where the log does not hold it.
+
+        After the id `since`, or from now on; of some kinds, or all. It goes on over restarts of
+        the server, which lose and repeat nothing, and raises what a call would when the server
+        stays away. Close the iterator to stop.
+        """
+        following = Following(session, since, kinds, self._retries)
+        while True:
+            try:
+                with self._http.stream(**self._stream(following.call)) as response:
+                    if is_stream(response.status_code, response.headers):
+                        following.begin()
+                        for line in response.iter_lines():
+                            if (told := following.take(line)) is not None:
+                                yield told
+                        wait_seconds = following.over()
+                    else:
+                        response.read()
+                        wait_seconds = following.refused(_received(response))
+            except self._transport_error as error:
+                wait_seconds = following.lost(self._lost(error))
+            time.sleep(wait_seconds)
+            self._relocate()
+
     def _send(self, call: Call) -> Received | Lost:
         try:
             return _received(self._http.request(**self._request(call)))
@@ -281,6 +324,30 @@ class AsyncLamboClient(_Client[Coroutine[Any, Any, Answer]]):
         except StopIteration as done:
             answer: Answer = done.value
             return answer
+
+    async def follow_events(
+        self, session: str, *, since: int | None = None, kinds: Sequence[str] = ()
+    ) -> AsyncGenerator[Told, None]:
+        """As `LamboClient.follow_events`."""
+        import asyncio
+
+        following = Following(session, since, kinds, self._retries)
+        while True:
+            try:
+                async with self._http.stream(**self._stream(following.call)) as response:
+                    if is_stream(response.status_code, response.headers):
+                        following.begin()
+                        async for line in response.aiter_lines():
+                            if (told := following.take(line)) is not None:
+                                yield told
+                        wait_seconds = following.over()
+                    else:
+                        await response.aread()
+                        wait_seconds = following.refused(_received(response))
+            except self._transport_error as error:
+                wait_seconds = following.lost(self._lost(error))
+            await asyncio.sleep(wait_seconds)
+            await asyncio.to_thread(self._relocate)
 
     async def _send(self, call: Call) -> Received | Lost:
         try:

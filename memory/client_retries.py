@@ -22,7 +22,7 @@ from memory.engine.errors import LamboError, OutcomeUnknown
 REPEATED_CODES: Final = frozenset(
     {
         *("store_unavailable", "session_reloaded", "session_closed", "too_many_sessions"),
-        *("lease_lost", "rate_limited"),
+        *("too_many_listeners", "lease_lost", "rate_limited"),
     }
 )
 """Refusals that kept nothing of the call and ask for it again."""

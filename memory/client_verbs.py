@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import memory.client_calls as calls
 from memory.client_calls import Call, ConceptFields, Filter
+from memory.client_events import events_call
 
 R = TypeVar("R")
 
@@ -261,6 +262,21 @@ class Verbs(ABC, Generic[R]):
         """
         arguments = calls.given(after=after, limit=limit, **calls.filter_arguments(wanted))
         return self._ask(calls.concepts_call(session, arguments), None)
+
+    def list_events(
+        self,
+        session: str,
+        *,
+        since: int | None = None,
+        kinds: Sequence[str] = (),
+        limit: int | None = None,
+    ) -> R:
+        """Events after the id `since`, oldest first; without it the newest.
+
+        `resume` in the answer is what to ask `since` for those that follow.
+        """
+        call = events_call(session, since=since, kinds=kinds, limit=limit)
+        return self._ask(call, None)
 
     def inspect(
         self, session: str, focus: str, *, depth: int | None = None, agent_id: str | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final, get_origin
+from typing import Any, Final, get_args, get_origin
 
 from django.http import HttpRequest, HttpResponse
 
@@ -90,10 +90,16 @@ def _is_list(model: type[Arguments], name: str) -> bool:
 def _typed(text: str, model: type[Arguments], name: str) -> Any:
     field = model.model_fields.get(name)
     is_number = text.isascii() and text.removeprefix("-").isdigit()
-    if field is not None and field.annotation is int and is_number:
+    if field is not None and _takes_number(field.annotation) and is_number:
         # Longer digits would be over any limit; as text they are refused by name all the same.
         return int(text) if len(text) <= _INTEGER_CHARS_MAX else text
     return text
+
+
+def _takes_number(annotation: Any) -> bool:
+    """Whether an argument is a whole number, or none."""
+    parts = (annotation, *get_args(annotation))
+    return any(part is int or get_args(part)[:1] == (int,) for part in parts)
 
 
 def read_origin(request: HttpRequest, verb: Verb) -> Origin:

@@ -350,6 +350,25 @@ class Receipt(models.Model):
         return f"{self.verb} {self.key}"
 
 
+class Event(models.Model):
+    """What listeners of a session are told; the newest are kept."""
+
+    pk = models.CompositePrimaryKey("session_id", "id")
+    session_id = models.TextField()
+    id = models.BigIntegerField()
+    position = models.BigIntegerField()
+    kind = models.TextField()
+    agent_id = models.TextField()
+    occurred_at = MicrosField()
+    data = models.TextField()
+
+    class Meta:
+        db_table = "lambo_event"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+
 class DeadLetter(models.Model):
     """A call whose group the store refused, kept so that it can be submitted again.
 

@@ -107,6 +107,35 @@ class ConceptsReply(Answered):
     next: str | None
 
 
+class EventRecord(Record):
+    """Something that happened. What `data` holds depends on the kind; see the page on events."""
+
+    id: int
+    kind: str
+    agent_id: str | None
+    occurred_at: str
+    position: int
+    data: dict[str, Any] | None
+
+
+class GapRecord(Record):
+    """Events after `after` and before `resume` are not kept any more; `lost` counts them."""
+
+    after: int
+    resume: int
+    lost: int
+
+
+class EventsReply(Answered):
+    """Events in the order of their ids. Ask `since` `resume` for what follows, up to `newest`."""
+
+    summary: str
+    events: list[EventRecord]
+    gap: GapRecord | None
+    resume: int
+    newest: int
+
+
 class NeighbourRecord(Record):
     """A node near the focus, and the edge by which it was met first."""
 

@@ -23,6 +23,7 @@ from memory.argument_types import (
     ChunkText,
     ConceptKind,
     Depth,
+    EventName,
     FilterArguments,
     Key,
     ModelName,
@@ -37,6 +38,7 @@ from memory.argument_types import (
     text_schema,
 )
 from memory.engine import limits
+from memory.engine.events import EVENT_ID_MAX, EventsRequest
 from memory.engine.requests import (
     ActionRequest,
     ConceptInput,
@@ -180,6 +182,23 @@ class ConceptsArguments(FilterArguments):
 
     def to_request(self) -> ConceptsRequest:
         return ConceptsRequest(self.after, self.limit, self.to_filter())
+
+
+class EventsArguments(Arguments):
+    """Which events to tell. Without `since` a page holds the newest, and a stream begins now."""
+
+    since: Annotated[
+        Annotated[int, Within(0, EVENT_ID_MAX)] | None,
+        Field(description="Only those after this id."),
+    ] = None
+    kinds: Annotated[
+        list[EventName],
+        Field(max_length=limits.EVENT_KINDS_NAMED, description="Of one of these kinds."),
+    ] = []
+    limit: Annotated[int, Within(1, limits.EVENTS_PER_PAGE)] = limits.EVENTS_PER_PAGE
+
+    def to_request(self) -> EventsRequest:
+        return EventsRequest(self.since, tuple(self.kinds), self.limit)
 
 
 class InspectArguments(Arguments):

@@ -21,6 +21,7 @@ from memory.engine.ports import (
     BeingDeleted,
     DeadLetter,
     Due,
+    EventPage,
     GraphStore,
     Lease,
     LeaseRefused,
@@ -353,6 +354,14 @@ class FaultyStore:
     def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
         return self._call(
             "find_receipt", lambda: self._inner.find_receipt(session_id, agent_id, key)
+        )
+
+    def list_events(
+        self, session_id: str, *, after: int, limit: int, kinds: Sequence[str] = ()
+    ) -> EventPage:
+        return self._call(
+            "list_events",
+            lambda: self._inner.list_events(session_id, after=after, limit=limit, kinds=kinds),
         )
 
     def prune_receipts(self, *, before: Micros, keep_per_session: int) -> int:

@@ -60,6 +60,15 @@ async def release(
     return await host.write(session, lambda memory: memory.release(request, caller), create=False)
 
 
+async def events(
+    host: SessionHost, session: str, _caller: Caller, arguments: schemas.EventsArguments
+) -> Reply:
+    request = arguments.to_request()
+    return await host.events.list_page(
+        session, since=request.since, limit=request.limit, kinds=request.kinds
+    )
+
+
 async def retract(
     host: SessionHost, session: str, caller: Caller, arguments: operator_schemas.RetractArguments
 ) -> Reply:

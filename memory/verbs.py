@@ -120,6 +120,18 @@ _VERBS: Final = (
         missing={"mcp": "agents ask; a listing would fill their context"},
     ),
     Verb(
+        name="events",
+        summary="List or follow what happened",
+        run=verb_runs.events,
+        request_model=schemas.EventsArguments,
+        reply_model=replies.EventsReply,
+        path=f"{_SESSION}/events",
+        command=("events",),
+        method="GET",
+        needs_agent=False,
+        missing={"mcp": "agents ask when they need to know; a stream of news would fill them"},
+    ),
+    Verb(
         name="stats",
         summary="Show size and health",
         run=verb_runs.stats,

@@ -20,18 +20,27 @@ from memory.engine.types import NodeId
 REANNOUNCED_AFTER: Final = 256
 """Announcements after which one that still holds is repeated."""
 
-ORDER: Final = (Condition.CONFLICT, Condition.HIGH_RISK, Condition.DRIFT, Condition.STALE)
-"""Conditions that are announced, in the order within a cycle. A contradiction is not."""
+ORDER: Final = (
+    Condition.CONFLICT,
+    Condition.CONTRADICTION,
+    Condition.HIGH_RISK,
+    Condition.DRIFT,
+    Condition.STALE,
+)
+"""Conditions that are announced, in the order within a cycle."""
 
 
 class Announcement(NamedTuple):
-    """One event of a detector. `agents` belongs to conflicts, `hops` to drift."""
+    """One event of a detector. `agents` belongs to conflicts, `by` to contradictions, `hops` to
+    drift.
+    """
 
     condition: Condition
     node_id: NodeId
     detail: str
     agents: tuple[str, ...] = ()
     hops: int | None = None
+    by: NodeId | None = None
 
 
 class Announcer:
@@ -91,6 +100,7 @@ def _announcement(hit: Hit, now: Micros, drift_threshold: int) -> Announcement:
         _detail(hit, now, drift_threshold),
         agents=hit.agents,
         hops=hit.hops if hit.condition is Condition.DRIFT else None,
+        by=hit.by,
     )
 
 
@@ -100,6 +110,8 @@ def _detail(hit: Hit, now: Micros, drift_threshold: int) -> str:
         case Condition.CONFLICT:
             agents = ", ".join(hit.agents)
             return f"agents {agents} write to it; {hit.writer} did {hit.age_seconds(now)}s ago"
+        case Condition.CONTRADICTION:
+            return f"{hit.writer} contradicts it with {hit.by}, {hit.age_seconds(now)}s ago"
         case Condition.HIGH_RISK:
             return hit.reason
         case Condition.DRIFT if hit.hops == NO_PATH_HOPS:

@@ -56,6 +56,7 @@ MODULES: Final[Mapping[str, str]] = {
     "root-goal": "root_goal",
     "synonym": "synonym",
     "concepts": "concepts",
+    "events": "events",
     "saints": "saints",
     "stats": "stats",
     "receipts": "receipts",

@@ -181,6 +181,12 @@ class TooManySessions(LamboError):
     code = "too_many_sessions"
 
 
+class TooManyListeners(LamboError):
+    """As many streams of events are open as may be; ask again."""
+
+    code = "too_many_listeners"
+
+
 class LeaseHeld(LamboError):
     """Another process is the writer of the session; `holder` names it."""
 

@@ -68,6 +68,19 @@ ACCESSES_PER_GROUP = 500
 DUE_SESSIONS = 100
 """Sessions put away that one run of a job opens, those that have waited longest first."""
 
+EVENTS_KEPT = 10_000
+"""Newest events of a session that are kept; a listener who asks for older ones is told of a gap."""
+EVENT_BYTES = 16_384
+"""What one event may say, as JSON; one that would say more is cut to what it is about."""
+EVENT_CONCEPTS = 20
+"""New concepts that the event of a write names."""
+EVENTS_PER_PAGE = 200
+EVENT_KINDS_NAMED = 16
+LISTENERS = 1_000
+"""Open streams of events of one server; over that, more are refused."""
+LISTENER_EVENTS = 256
+"""Events that wait in memory for one listener; one further behind reads on in the log."""
+
 RECEIPTS_PER_SESSION = 100_000
 RECEIPT_DAYS = 7
 OPEN_SESSIONS = 256

@@ -210,6 +210,15 @@ class Receipt:
     created_at: Micros
 
 
+class LoggedEvent(NamedTuple):
+    """What a group tells listeners (`memory.engine.events`); ids count from 1."""
+
+    id: int
+    kind: str
+    agent_id: str
+    data: Json
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """One indivisible entry of a session's log: it is stored whole or not at all.
@@ -223,9 +232,10 @@ class Group:
     created_at: Micros
     call: Call | None = None
     receipt: Receipt | None = None
+    events: tuple[LoggedEvent, ...] = ()
     byte_count: int = 0  # an estimate, for the size of batches
 
     @property
     def row_count(self) -> int:
-        """Rows this group writes, receipt included."""
-        return len(self.mutations) + (self.receipt is not None)
+        """Rows this group writes, receipt and events included."""
+        return len(self.mutations) + (self.receipt is not None) + len(self.events)

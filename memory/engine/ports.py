@@ -131,6 +131,31 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One row of a session's log of events; `position` and `occurred_at` are its group's."""
+
+    id: int
+    position: int
+    kind: str
+    agent_id: str
+    occurred_at: Micros
+    data: Json
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """Events in the order of their ids, and what the log holds: ids from `oldest` to `newest`.
+
+    An empty log has 1 and 0. `read_to` is the id up to which all that was asked for is in `events`.
+    """
+
+    events: tuple[StoredEvent, ...] = ()
+    oldest: int = 1
+    newest: int = 0
+    read_to: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SetAside:
     """A stored row that a load could not use as it stands (a foreign hand), told in a sentence.
 
@@ -162,6 +187,8 @@ class LoadedSession:
     """Keys of all contracts under which vectors are stored, sorted; the session's own or not."""
     cycle_state: Json = None
     """What the background cycles go on from; None in a session that has had none."""
+    event_id: int = 0
+    """Of the newest event in the log; 0 before the first."""
     chain: StoredChain = NO_CHAIN
     """What the next audit row is linked to; of the name, whichever sessions have borne it."""
 
@@ -256,6 +283,14 @@ class GraphStore(Protocol):
 
     def find_receipt(self, session_id: str, agent_id: str, key: str) -> Receipt | None:
         """A committed receipt."""
+
+    def list_events(
+        self, session_id: str, *, after: int, limit: int, kinds: Sequence[str] = ()
+    ) -> EventPage:
+        """Committed events with larger ids than `after`, at most so many, of some kinds or all.
+
+        An unknown session has none.
+        """
 
     def prune_receipts(self, *, before: Micros, keep_per_session: int) -> int:
         """Drop receipts that are too old or too many; returns how many."""

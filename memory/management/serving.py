@@ -33,10 +33,14 @@ logger = logging.getLogger("lambo.server")
 STOP_SECONDS: Final = 15.0
 TRANSPORT_STOP_SECONDS: Final = 5
 """How long calls under way may still be answered; then they are told that nobody knows yet."""
+STREAM_STOP_SECONDS: Final = 1.0
+"""How long listeners of events may take to hear of the end; then they are cut."""
 WATCHDOG_SECONDS: Final = STOP_SECONDS - 0.5
 KEEP_ALIVE_SECONDS: Final = 75
 """Idle connections; longer than clients keep theirs, so that the client is who closes."""
 BACKLOG: Final = 1_024
+SOCKET_MESSAGE_BYTES: Final = 4_096
+"""Of a message that a client sends over a WebSocket, where none is expected."""
 SWITCH_SECONDS: Final = 0.001
 """How long a busy thread keeps Python's lock from one that waits for it. The default of 5 ms lets a
 session that is being opened hold up every call, and every call the committer."""
@@ -100,7 +104,9 @@ def serve_until_told(
         log_level="warning",
         access_log=False,
         lifespan="on",
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=SOCKET_MESSAGE_BYTES,
+        ws_per_message_deflate=False,
         workers=1,
         server_header=False,
         backlog=BACKLOG,
@@ -164,6 +170,13 @@ class _Server(uvicorn.Server):
             return
         if self._cluster is not None:
             self._cluster.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        host = runtime.find_host()
+        if host is not None:
+            host.events.end()  # else every stream would be waited for
+            await host.events.until_left(STREAM_STOP_SECONDS)
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         limit = self._idle_seconds_max

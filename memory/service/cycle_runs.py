@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from memory.engine.disappearance import removed_edge_ids
+from memory.engine.events import EventKind, Notice
 from memory.engine.mutations import (
     ApplyTransition,
     DeleteConcept,
@@ -63,12 +64,13 @@ async def evaluate(
             await sleep(0)
             if memory.graph is not graph or not memory.takes_cycles():
                 return _STOOD_STILL
-        outcome = memory.queue(mutations)
+        counts = {"evaluated": 1, **_steps(mutations)}
+        outcome = memory.queue(mutations, [_did("evaluation", counts)])
         await asyncio.wait([outcome])
         memory.measures.cycle_ran("evaluate", clock.monotonic() - began_at)
         if outcome.result() is not Outcome.COMMITTED:
             return _STOOD_STILL  # nothing of it is kept
-        return {"evaluated": 1, **_steps(mutations)}
+        return counts
 
 
 async def collect(
@@ -98,16 +100,22 @@ async def collect(
             if mutations is None:
                 break
             has_begun = True
-            outcome = memory.queue(mutations) if mutations else None
+            removed = _removals(mutations)
+            notices = [_did("sweep", removed)] if any(removed.values()) else []
+            outcome = memory.queue(mutations, notices) if mutations else None
             rest_seconds = (clock.monotonic() - began) * (PACE - 1) if is_paced else 0.0
             if outcome is not None:
                 await asyncio.wait([outcome])
                 if outcome.result() is Outcome.COMMITTED:
-                    counts.update(_removals(mutations))
+                    counts.update(removed)
             await sleep(min(rest_seconds, REST_SECONDS_MAX))
         if has_begun:
             memory.measures.cycle_ran("collect", clock.monotonic() - swept_from)
         return counts
+
+
+def _did(work: str, counts: Counts) -> Notice:
+    return Notice(EventKind.CYCLE, {"work": work, **counts})
 
 
 def _steps(mutations: Sequence[Mutation]) -> Counts:

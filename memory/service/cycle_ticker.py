@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from memory.engine.errors import LamboError
+from memory.engine.events import EventKind, Notice
 from memory.engine.ports import Clock
 from memory.service.cycles import Finding
 from memory.service.memory import Memory
@@ -45,14 +46,12 @@ class CycleTicker:
         *,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        tell: Callable[[str, Sequence[Finding]], None],
         collect: Callable[[Memory], Awaitable[object]],
     ) -> None:
-        """`tell` is given what a round found; `collect` sweeps a session that is due."""
+        """`collect` sweeps a session that is due."""
         self._memories = memories
         self._clock = clock
         self._spawn = spawn
-        self._tell = tell
         self._collect = collect
         self._asked: dict[str, float] = {}  # when to look at a session that was written
         self._flushed_at: dict[str, float] = {}  # what was shown, by session
@@ -122,8 +121,9 @@ class CycleTicker:
         try:
             found = cycles.run_round(memory.graph, now)
             note = cycles.due_note()
-            if note is not None:
-                memory.queue((note,))
+            if note is not None or found:
+                # Nothing was awaited since it was asked whether the session takes this.
+                memory.queue(() if note is None else (note,), [_notice(one) for one in found])
             if began - self._flushed_at.get(name, float("-inf")) >= ACCESS_SECONDS:
                 self._flushed_at[name] = began
                 memory.write_accesses()
@@ -133,7 +133,6 @@ class CycleTicker:
             return
         memory.round_seconds = self._clock.monotonic() - began
         memory.measures.cycle_ran("round", memory.round_seconds)
-        self._tell(name, found)
         if is_due and not memory.cycle_turn.locked():
             self._spawn(self._collect_one(name, memory))
 
@@ -150,3 +149,8 @@ class CycleTicker:
         count = self.failures[name]
         if count & (count - 1) == 0:  # one that fails every second must not fill the log
             log.exception("a cycle of session %r failed (%d so far)", name, count)
+
+
+def _notice(found: Finding) -> Notice:
+    """A finding as listeners are told."""
+    return Notice(EventKind(found.kind), {"node_id": found.node_id, **found.data})

@@ -1,21 +1,20 @@
-"""What a host does for the background cycles of its sessions: attach, tick, tell, count tokens.
+"""What a host does for the background cycles of its sessions: attach, tick, count tokens.
 
-Owns the ticker and the way of what it finds to the listeners. Without cycles it does nothing, so
-that a host of plain memories needs no other path.
+Owns the ticker. Without cycles it does nothing, so that a host of plain memories needs no other
+path.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
 from memory.engine.graph import Graph
 from memory.engine.ports import Clock, LoadedSession
 from memory.service.cycle_ticker import CycleTicker
-from memory.service.cycles import Cycles, Finding, SessionCycles, Tokens
-from memory.service.events import EventFeed
+from memory.service.cycles import Cycles, SessionCycles, Tokens
 from memory.service.memory import Memory
 from memory.service.tokens import TokenKeeper
 
@@ -29,7 +28,6 @@ class CycleWork:
         *,
         ticks: bool,
         memories: Callable[[], Mapping[str, Memory]],
-        events: EventFeed,
         tokens: Callable[[], TokenKeeper | None],
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
@@ -38,7 +36,6 @@ class CycleWork:
         self._cycles = cycles
         self._ticks = ticks and cycles is not None
         self._memories = memories
-        self._events = events
         self._tokens = tokens
         self._clock = clock
         self._spawn = spawn
@@ -46,7 +43,6 @@ class CycleWork:
             memories,
             clock=clock,
             spawn=spawn,
-            tell=self._tell,
             collect=lambda memory: memory.collect(is_paced=True),
         )
 
@@ -66,8 +62,3 @@ class CycleWork:
         """Since when agents have tokens; none where no tokens are kept."""
         tokens = self._tokens()
         return Tokens() if tokens is None else Tokens(created_at=await tokens.read_ages())
-
-    def _tell(self, session_id: str, found: Sequence[Finding]) -> None:
-        memory = self._memories().get(session_id)
-        if memory is not None:
-            self._events.tell_found(session_id, found, memory.position, self._clock.now())

@@ -47,7 +47,6 @@ from memory.engine.times import format_rfc3339
 from memory.engine.traces import needles_of, removed_content
 from memory.engine.types import AuditEntry
 from memory.service.committer_thread import CommitterThread
-from memory.service.events import EventFeed
 from memory.service.memory import Memory
 from memory.service.replies import Reply
 from memory.service.store_access import RETRY_SECONDS, StoreAccess
@@ -87,7 +86,6 @@ class Disappearances:
         write: WriteAct,
         access: StoreAccess,
         committer: CommitterThread,
-        events: EventFeed,
         config: Config,
         ids: IdSource,
         spawn: Callable[[Any], None],
@@ -95,7 +93,6 @@ class Disappearances:
         self._write = write
         self._access = access
         self._committer = committer
-        self._events = events
         self._config = config
         self._ids = ids
         self._spawn = spawn
@@ -236,7 +233,6 @@ class Disappearances:
         """Drop what this process keeps of a purged text beside the graph."""
         forget_texts()
         forget_chunks()
-        self._events.forget(session_id)
         if isinstance(found.memory, Memory) and found.target is not None:
             found.memory.accepted.purge(needles_of(found.target.content))
 

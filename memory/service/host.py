@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +30,7 @@ from memory.engine.errors import (
 )
 from memory.engine.graph import Graph
 from memory.engine.limits import SESSIONS_PER_PAGE
-from memory.engine.ports import Clock, GraphStore, IdSource, Lease
+from memory.engine.ports import Clock, GraphStore, IdSource, Lease, LoadedSession
 from memory.engine.requests import Caller, check_session_name
 from memory.engine.times import Micros
 from memory.engine.types import AuditKind
@@ -40,18 +40,19 @@ from memory.service.cycle_work import CycleWork
 from memory.service.cycles import Cycles
 from memory.service.disappearances import Disappearances
 from memory.service.embedding_work import EmbeddingWork
-from memory.service.events import EventFeed, Told
+from memory.service.events import EventFeed
 from memory.service.held_sessions import Heartbeat, Held, finish_accepted
 from memory.service.jobs import RETENTION, Calendar, Job, JobSessions
+from memory.service.log_end import LogEnd
 from memory.service.measures import NO_MEASURES, Measures
 from memory.service.memory import Memory
 from memory.service.reembedding import Reembedder, Sessions
 from memory.service.reloading import reload_until_done
 from memory.service.replies import Reply
 from memory.service.room import Room
-from memory.service.routes import Routes
 from memory.service.session_link import HostLink
 from memory.service.session_list import list_page
+from memory.service.settlements import Settlements
 from memory.service.store_access import StoreAccess, session_not_found, strategy_of
 from memory.service.ticker import Ticker
 from memory.service.tokens import OnWriter, TokenKeeper
@@ -113,8 +114,8 @@ class SessionHost:
             may_go=self._may_go,
             put_away=lambda name: self._turns.take(name, partial(self._put_away, name)),
         )
-        self._events = EventFeed()
-        self._routes = Routes(self._open, self._events.tell)
+        self.events = EventFeed(lambda *args, **asked: self._access().list_events(*args, **asked))
+        self._settlements = Settlements(self._open, self.events)
         self._tasks: set[asyncio.Task[None]] = set()
         self._committer: CommitterThread | None = None
         self._store_access: StoreAccess | None = None
@@ -128,7 +129,6 @@ class SessionHost:
             cycles,
             ticks=ticks,
             memories=self._memories,
-            events=self._events,
             tokens=lambda: self._tokens,
             clock=clock,
             spawn=self._spawn,
@@ -179,8 +179,8 @@ class SessionHost:
     @property
     def disappearances(self) -> Disappearances:
         """What was taken out of the sessions: to list it, bring it back, erase it for good."""
-        parts = self._access(), self._running(), self._events
-        return Disappearances(self.write, *parts, self._config, self._ids, self._spawn)
+        parts = self._access(), self._running(), self._config, self._ids
+        return Disappearances(self.write, *parts, self._spawn)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class SessionHost:
             node_id=self._node_id,
             config=self._config,
             clock=self._clock,
-            on_settled=self._routes.on_settled,
+            on_settled=self._settlements.deliver,
             on_failure=self._on_failure,
             measures=self.measures,
         )
@@ -233,7 +233,7 @@ class SessionHost:
             clock=self._clock,
             interval_seconds=self._config.heartbeat_seconds,
             shrink=self._room.shrink,
-            on_lost=self._routes.drop,
+            on_lost=self._settlements.drop,
         )
         self._spawn(self._heartbeat.run())
         self.cycles.start()
@@ -256,7 +256,7 @@ class SessionHost:
         left = max(0.0, deadline - self._clock.monotonic())
         drained = await self._committer.drain(left)
         await asyncio.sleep(0)  # let the last settlements, queued by the committer, be delivered
-        self._events.end()
+        self.events.end()
         await self._audit.anchor_at_end(self._memories().values())
         unsettled = sum(entry.memory.unsettled_count for entry in self._open.values())
         for task in self._tasks:
@@ -272,11 +272,6 @@ class SessionHost:
         await self._committer.stop()
         healthy = drained and not self._committer.has_failed
         return CloseReport(ok=healthy and unsettled == 0, unsettled=unsettled)
-
-    def events(self, session_id: str) -> AsyncIterator[Told]:
-        """Committed writes of a session from now on; see `memory.service.events`."""
-        check_session_name(session_id)
-        return self._events.listen(session_id)
 
     # -- sessions ---------------------------------------------------------------------------------
 
@@ -394,11 +389,14 @@ class SessionHost:
             await self._drain(entry)
             lease = entry.lease
             self._open.pop(session_id, None)
-            self._routes.drop(entry.memory)
+            self._settlements.drop(entry.memory)
         if self._embedding is not None:
             self._embedding.reembedder.forget(session_id)
         key = self._audit.key
-        return await self._access().delete(lease, actor=actor, ids=self._ids, chain_key=key)
+        try:
+            return await self._access().delete(lease, actor=actor, ids=self._ids, chain_key=key)
+        finally:
+            self.events.forget(session_id)  # listeners see that its log is gone
 
     # -- opening and putting away -----------------------------------------------------------------
 
@@ -428,7 +426,7 @@ class SessionHost:
         cycles = await self.cycles.attach(loaded, graph)
         memory = Memory(
             graph,
-            position=loaded.position,
+            log_end=self._log_end(loaded),
             receipt_digests=dict(loaded.receipt_digests),
             link=self._link(session_id, incarnation),
             store=self._store,
@@ -439,14 +437,17 @@ class SessionHost:
             process_started_at=self._started_at,
             embedder=None if self._embedding is None else self._embedding.texts,
             cycles=cycles,
-            chain=self._audit.chain_of(loaded, self._ids),
         )
         entry = Held(memory, lease, self._clock.monotonic())
         self._open[session_id] = entry
-        self._routes.add(incarnation, memory)
+        self._settlements.expect(incarnation, memory)
         if self._embedding is not None:
             self._embedding.on_opened(session_id, graph, loaded.contracts)
         return entry
+
+    def _log_end(self, loaded: LoadedSession) -> LogEnd:
+        chain = self._audit.chain_of(loaded, self._ids)
+        return LogEnd(loaded.position, loaded.event_id, chain)
 
     def _link(self, session_id: str, incarnation: int) -> HostLink:
         return HostLink(
@@ -477,7 +478,7 @@ class SessionHost:
         await self._drain(entry)
         if self._open.pop(session_id, None) is not None:
             await self._audit.anchor_at_end([entry.memory])
-            self._routes.drop(entry.memory)
+            self._settlements.drop(entry.memory)
             await self._access().release([entry.lease])
         return True
 
@@ -540,12 +541,12 @@ class SessionHost:
         await self._access().put_aside(loaded, entry.lease.token)
         lease = Lease(session_id, self._node_id, entry.lease.token, loaded.position)
         incarnation = await self._access().attach(lease)
-        self._routes.drop(memory)
-        self._routes.add(incarnation, memory)
+        self._settlements.drop(memory)
+        self._settlements.expect(incarnation, memory)
         link = self._link(session_id, incarnation)
         cycles = await self.cycles.attach(loaded, graph)
-        chain, digests = self._audit.chain_of(loaded, self._ids), dict(loaded.receipt_digests)
-        memory.on_reloaded(graph, loaded.position, digests, link, cycles, chain)
+        log_end, digests = self._log_end(loaded), dict(loaded.receipt_digests)
+        memory.on_reloaded(graph, log_end, digests, link, cycles)
         log.warning("session %r reloaded at position %d", session_id, loaded.position)
 
     def _memories(self) -> Mapping[str, Memory]:

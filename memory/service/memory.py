@@ -24,10 +24,11 @@ from memory.engine.errors import (
     StoreUnavailable,
     UnresolvedReference,
 )
+from memory.engine.events import Notice
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.limits import RECEIPTS_PER_SESSION
-from memory.engine.mutations import Call, Group, Mutation, PutVector, Receipt
+from memory.engine.mutations import Call, Group, Mutation, Receipt
 from memory.engine.ports import Clock, GraphStore, IdSource, StoreRejected, StoreTransient
 from memory.engine.requests import Caller, RecallRequest
 from memory.engine.resident_size import resident_bytes
@@ -40,6 +41,7 @@ from memory.service.calls import check_same, make_call
 from memory.service.committer import Outcome, Settled
 from memory.service.cycle_runs import Counts
 from memory.service.cycles import SessionCycles, Tokens
+from memory.service.log_end import LogEnd
 from memory.service.meanings import find_meanings, find_query
 from memory.service.outcomes import (
     ANSWER_RETRY_SECONDS,
@@ -93,7 +95,7 @@ class Memory(MemoryView, Writes, Readiness):
         self,
         graph: Graph,
         *,
-        position: int,
+        log_end: LogEnd,
         receipt_digests: dict[Scope, str],
         link: SessionLink,
         store: GraphStore,
@@ -104,7 +106,6 @@ class Memory(MemoryView, Writes, Readiness):
         process_started_at: Micros,
         embedder: TextEmbedder | None = None,
         cycles: SessionCycles | None = None,
-        chain: AuditChain | None = None,
     ) -> None:
         accepts_vectors = config.accept_client_vectors
         MemoryView.__init__(
@@ -113,15 +114,13 @@ class Memory(MemoryView, Writes, Readiness):
         Writes.__init__(self, graph, config=config, ids=ids)
         Readiness.__init__(self, link)
         self.cycles = cycles
-        self.chain = chain
-        """Links the audit rows of the log; None where none are linked."""
         self.cycle_turn = asyncio.Lock()
         """Held by whoever evaluates or collects: one at a time."""
         self._accesses = AccessCounts()
         self.round_seconds = 0.0
         """How long the last round of the background cycles took."""
         self._store = store
-        self._position = position  # of the newest group applied to the RAM graph
+        self._log_end = log_end  # where the groups applied to the RAM graph end
         self._digests = OrderedDict(receipt_digests)
         self._embedder = embedder
         self._scans = Scans()
@@ -340,7 +339,7 @@ class Memory(MemoryView, Writes, Readiness):
             verb=call.verb,
             digest=call.digest,
             reply={"text": reply.text, "structured": reply.structured},
-            position=self._position + 1,
+            position=self.position + 1,
             created_at=now,
         )
         pending = self._queue(plan.mutations, now, reply, call, receipt)
@@ -357,28 +356,19 @@ class Memory(MemoryView, Writes, Readiness):
         reply: Reply,
         call: Call | None = None,
         receipt: Receipt | None = None,
+        notices: Sequence[Notice] = (),
     ) -> _Pending:
         """Apply mutations to the RAM graph and hand their group to the committer."""
-        if self.chain is not None:
-            mutations = self.chain.link(mutations)
-        self._position += 1
-        vectors = [mutation for mutation in mutations if isinstance(mutation, PutVector)]
-        group = Group(
-            session_id=self.graph.session_id,
-            position=self._position,
-            mutations=mutations,
-            created_at=now,
-            call=call,
-            receipt=receipt,
-            byte_count=200 * len(mutations)
-            + sum(len(mutation.vector) for mutation in vectors)
-            + (0 if call is None else 3 * len(call.arguments)),
+        group = self._log_end.make_group(
+            self.graph, mutations, now, call=call, receipt=receipt, notices=notices
         )
+        mutations = group.mutations
         self.graph.apply_all(mutations)
         self._index_soon()
         if self.cycles is not None:
             self.cycles.on_applied(self.graph, mutations, now)
-            self._link.request_round()
+            if mutations:  # else it only tells something
+                self._link.request_round()
         pending = _Pending(
             group,
             self._clock.monotonic(),
@@ -444,13 +434,15 @@ class Memory(MemoryView, Writes, Readiness):
         if mutations:
             self.queue(mutations)
 
-    def queue(self, mutations: tuple[Mutation, ...]) -> asyncio.Future[Outcome]:
+    def queue(
+        self, mutations: tuple[Mutation, ...], notices: Sequence[Notice] = ()
+    ) -> asyncio.Future[Outcome]:
         """Write a group that no caller asked for, in this very step; how it is settled.
 
-        Raises as `check_groups`.
+        Listeners are told the notices with it. Raises as `check_groups`.
         """
         self.check_groups()
-        return self._queue(mutations, self._clock.now(), Reply("", {})).outcome
+        return self._queue(mutations, self._clock.now(), Reply("", {}), notices=notices).outcome
 
     async def _settled(self, pending: _Pending) -> Reply:
         """Wait for the store's word on a group, and turn it into a reply or an error."""
@@ -501,11 +493,10 @@ class Memory(MemoryView, Writes, Readiness):
     def on_reloaded(
         self,
         graph: Graph,
-        position: int,
+        log_end: LogEnd,
         receipt_digests: dict[Scope, str],
         link: SessionLink,
         cycles: SessionCycles | None,
-        chain: AuditChain | None,
     ) -> None:
         """Swap in what the store holds; waiting writes go on."""
         for pending in self._pending.values():  # of the graph that is gone; they may never land
@@ -514,8 +505,7 @@ class Memory(MemoryView, Writes, Readiness):
         self._in_flight.clear()
         self._pending_mutations = 0
         self._link = link
-        self.graph, self.cycles, self.chain = graph, cycles, chain
-        self._position = position
+        self.graph, self.cycles, self._log_end = graph, cycles, log_end
         self._digests = OrderedDict(receipt_digests)
         if self._faults_in_row >= FAULTS_MAX:
             self._shut(refused_in_a_row(graph.session_id, FAULTS_MAX))
@@ -538,7 +528,12 @@ class Memory(MemoryView, Writes, Readiness):
     @property
     def position(self) -> int:
         """Of the newest group applied to the RAM graph."""
-        return self._position
+        return self._log_end.position
+
+    @property
+    def chain(self) -> AuditChain | None:
+        """Links the audit rows of the log; None where none are linked."""
+        return self._log_end.chain
 
     @property
     def unsettled_count(self) -> int:
@@ -578,7 +573,7 @@ class Memory(MemoryView, Writes, Readiness):
             flush_lag_ms=round(self.uncommitted_seconds * 1000),
             flush_depth=self._pending_mutations,
             degraded=self._link.is_away,
-            position=self._position,
+            position=self.position,
             missing_vectors=self.graph.missing_vector_count,
             resident_bytes=self.resident_bytes,
             contract=self.graph.contract,

@@ -26,6 +26,7 @@ from memory.engine.ports import (
     BeingDeleted,
     Clock,
     Due,
+    EventPage,
     GraphStore,
     IdSource,
     Lease,
@@ -298,6 +299,13 @@ class StoreAccess:
             self._is_scrubbing = False
         if tries > 1:
             log.info("what was purged is gone from the store's files")
+
+    async def list_events(
+        self, session_id: str, *, after: int, limit: int, kinds: Sequence[str]
+    ) -> EventPage:
+        """A page of a session's log of events; of an unknown session none."""
+        job = partial(self._store.list_events, session_id, after=after, limit=limit, kinds=kinds)
+        return await self._read(job, "the events")
 
     async def prune_receipts(self) -> int:
         """Drop receipts past their time or over their number; how many."""

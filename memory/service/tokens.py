@@ -99,8 +99,8 @@ class TokenKeeper:
 
     # -- calls ------------------------------------------------------------------------------------
 
-    async def authenticate(self, text: str) -> Rights:
-        """What the holder of a token may do.
+    async def authenticate(self, text: str, *, is_call: bool = True) -> Rights:
+        """What the holder of a token may do; only a call counts against its rate.
 
         Raises `Unauthenticated`, the same for every cause, `RateLimited`, or `StoreUnavailable`
         when nothing fresh is known of any token.
@@ -113,7 +113,8 @@ class TokenKeeper:
         now = self._clock.now()
         if not opens(record, text, now) or record is None:
             raise unauthenticated()
-        self._pace(token_id)
+        if is_call:
+            self._pace(token_id)
         self._used[token_id] = now
         self._note_uses()
         return record.rights

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 from memory.engine.embedding import DIMENSIONS_MAX, EmbeddingContract
 from memory.engine.limits import COUNTER_MAX
-from memory.engine.mutations import Call, Receipt
-from memory.engine.ports import DeadLetter
+from memory.engine.mutations import Call, Group, Receipt
+from memory.engine.ports import DeadLetter, StoredEvent
 from memory.engine.times import Micros
 from memory.engine.types import (
     AuditEntry,
@@ -212,6 +212,20 @@ RECEIPT_COLUMNS: Final = (
 )
 
 
+EVENT_COLUMNS: Final = (
+    *("session_id", "id", "position", "kind", "agent_id", "occurred_at", "data"),
+)
+
+
+def event_rows(session_id: str, group: Group) -> list[Row]:
+    """The events of a group, each with the group's position and instant."""
+    place, at = group.position, group.created_at
+    return [
+        (session_id, event.id, place, event.kind, event.agent_id, at, json_text(event.data))
+        for event in group.events
+    ]
+
+
 def receipt_row(session_id: str, receipt: Receipt) -> Row:
     return (
         session_id,
@@ -294,6 +308,16 @@ def receipt_from(row: Row) -> Receipt:
     """From the columns `RECEIPT_COLUMNS` without the first."""
     agent_id, key, verb, digest, reply, position, created_at = row
     return Receipt(agent_id, key, verb, digest, json.loads(reply), position, created_at)
+
+
+def event_from(row: Row) -> StoredEvent:
+    """From the columns `EVENT_COLUMNS` without the first."""
+    event_id, position, kind, agent_id, occurred_at, text = row
+    try:
+        data = json.loads(text)
+    except ValueError:  # a foreign hand's: the event keeps its place
+        data = None
+    return StoredEvent(event_id, position, kind, agent_id, occurred_at, data)
 
 
 # -- JSON --------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ _KEYS: Final = {
     "lambo_synonym": "session_id, source_key",
     "lambo_reservation": "session_id, node_id",
     "lambo_receipt": "session_id, agent_id, key",
+    "lambo_event": "session_id, id",
     "lambo_dead_letter": "id",
     "lambo_set_aside": "id",
 }

@@ -22,6 +22,7 @@ from memory.engine.ports import (
     BeingDeleted,
     DeadLetter,
     Due,
+    EventPage,
     Lease,
     LeaseRefused,
     LoadedSession,
@@ -33,7 +34,7 @@ from memory.engine.ports import (
 )
 from memory.engine.times import Micros
 from memory.engine.types import AuditEntry, NodeId
-from memory.store import aside, audit, audit_trail, codecs, deletion, leases, purging
+from memory.store import aside, audit, audit_trail, codecs, deletion, events, leases, purging
 from memory.store.dialects import Dialect, dialect_for
 from memory.store.loading import Reading, read_session
 from memory.store.transactions import reading, store_failure, writing
@@ -173,6 +174,12 @@ class DjangoStore:
             )
             row = cursor.fetchone()
             return None if row is None else codecs.receipt_from(row)
+
+    def list_events(
+        self, session_id: str, *, after: int, limit: int, kinds: Sequence[str] = ()
+    ) -> EventPage:
+        with reading(self._reader_alias) as cursor:
+            return events.list_events(cursor, session_id, after=after, limit=limit, kinds=kinds)
 
     def list_removals(
         self, session_id: str, *, before: NodeId | None, limit: int

@@ -27,6 +27,7 @@ from memory.engine.ports import (
     Clock,
     DeadLetter,
     Due,
+    EventPage,
     Lease,
     LeaseRefused,
     LoadedSession,
@@ -45,6 +46,8 @@ from memory.store.in_memory_rows import (
     check_text,
     json_copy,
     move_aside,
+    page_of_events,
+    put_events,
     snapshot_of,
 )
 
@@ -186,6 +189,7 @@ class InMemoryStore:
         if group.receipt is not None:
             receipt = replace(group.receipt, reply=json_copy(group.receipt.reply))
             rows.receipts[receipt.agent_id, receipt.key] = receipt
+        put_events(rows, group)
         for mutation in group.mutations:
             if isinstance(mutation, PurgeText):
                 in_memory_audit.purge(rows, letters, mutation)
@@ -219,6 +223,7 @@ class InMemoryStore:
                 tuple(faults),
                 tuple(sorted({contract for contract, _ in rows.embeddings})),
                 json_copy(rows.cycles.state),
+                rows.events[-1].id if rows.events else 0,
                 in_memory_audit.chain_of(self._audit_rows(session_id)),
             )
 
@@ -241,6 +246,13 @@ class InMemoryStore:
         with self._lock:
             rows = self._sessions.get(session_id)
             return None if rows is None else rows.receipts.get((agent_id, key))
+
+    def list_events(
+        self, session_id: str, *, after: int, limit: int, kinds: Sequence[str] = ()
+    ) -> EventPage:
+        with self._lock:
+            rows = self._sessions.get(session_id)
+            return page_of_events(() if rows is None else rows.events, after, limit, kinds)
 
     def list_removals(
         self, session_id: str, *, before: NodeId | None, limit: int
@@ -406,6 +418,7 @@ class InMemoryStore:
                 "synonym": len(rows.synonyms),
                 "reservation": len(rows.reservations),
                 "receipt": len(rows.receipts),
+                "event": len(rows.events),
                 "dead_letter": len(letters),
                 "set_aside": len(rows.aside),
                 "session": 1,

@@ -85,6 +85,11 @@ def purge(rows: Rows, letters: list[DeadLetter], mutation: PurgeText) -> Mapping
         if reply != receipt.reply:
             rows.receipts[place] = replace(receipt, reply=reply)
             counts["receipt"] += 1
+    for at, event in enumerate(rows.events):
+        data = blanked(event.data, needles)
+        if data != event.data:
+            rows.events[at] = replace(event, data=data)
+            counts["event"] += 1
     for at, letter in enumerate(letters):
         arguments = None if letter.call is None else letter.call.arguments
         if blanked(arguments, needles) != arguments or holds(letter.error, needles):

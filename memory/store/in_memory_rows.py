@@ -7,17 +7,21 @@ durable store's gathered statements are tested.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final
 
 from memory.engine.embedding import EmbeddingContract
+from memory.engine.events import last_id_to_drop
 from memory.engine.mutations import (
     ApplyTransition,
     DeleteConcept,
     DeleteEdge,
     DeleteReservation,
     DeleteSynonym,
+    Group,
     Mutation,
     PurgeText,
     PutAccess,
@@ -33,7 +37,7 @@ from memory.engine.mutations import (
     SetRootGoal,
     SwitchContract,
 )
-from memory.engine.ports import SetAside, StoreRejected
+from memory.engine.ports import EventPage, SetAside, StoredEvent, StoreRejected
 from memory.engine.standing import standing_of
 from memory.engine.times import Micros
 from memory.engine.types import (
@@ -84,6 +88,7 @@ class Rows:
     cycles: PutCycleState = _NO_CYCLES
     embeddings: dict[tuple[str, NodeId], bytes] = field(default_factory=dict)
     receipts: dict[tuple[str, str], Receipt] = field(default_factory=dict)
+    events: list[StoredEvent] = field(default_factory=list)
     aside: list[Kept] = field(default_factory=list)
     holder_by_key: dict[str, NodeId] = field(default_factory=dict)
     ends_by_edge: dict[NodeId, tuple[NodeId, NodeId, EdgeType]] = field(default_factory=dict)
@@ -102,6 +107,7 @@ class Rows:
             links=dict(self.links),
             embeddings=dict(self.embeddings),
             receipts=dict(self.receipts),
+            events=list(self.events),
             aside=list(self.aside),
             holder_by_key=dict(self.holder_by_key),
             ends_by_edge=dict(self.ends_by_edge),
@@ -369,3 +375,34 @@ def _taken(rows: Rows, item: SetAside) -> Concept | Edge | Interaction | Reserva
             return None if known == item.instead else known
         case _:
             return None
+
+
+def put_events(rows: Rows, group: Group) -> None:
+    """Add what a group tells listeners, and let go of the oldest now and then."""
+    rows.events += [
+        StoredEvent(
+            event.id,
+            group.position,
+            event.kind,
+            event.agent_id,
+            group.created_at,
+            json_copy(event.data),
+        )
+        for event in group.events
+    ]
+    if group.events:
+        dropped = last_id_to_drop(group.events[0].id, group.events[-1].id)
+        rows.events = [event for event in rows.events if event.id > dropped]
+
+
+def page_of_events(
+    kept: Sequence[StoredEvent], after: int, limit: int, kinds: Sequence[str]
+) -> EventPage:
+    """The part of the log that was asked for."""
+    if not kept:
+        return EventPage(read_to=after)
+    start = bisect_right(kept, after, key=lambda event: event.id)
+    wanted = (event for event in islice(kept, start, None) if not kinds or event.kind in kinds)
+    events = tuple(islice(wanted, limit))
+    read_to = events[-1].id if len(events) == limit else max(after, kept[-1].id)
+    return EventPage(events, kept[0].id, kept[-1].id, read_to)

@@ -38,6 +38,7 @@ from memory.store import audit, codecs, soundness
 from memory.store.audit_trail import read_chain
 from memory.store.codecs import Kind, Row, Table
 from memory.store.dialects import Dialect
+from memory.store.events import newest_id
 from memory.store.row_checks import ids_are_sound, is_sound, row_fault, soundness_sql
 from memory.store.soundness import set_aside, shown
 
@@ -94,6 +95,7 @@ def read_session(reading: Reading) -> LoadedSession | None:
         tuple(reading.faults),
         _read_contract_keys(reading),
         cycle_state=cycle_state,
+        event_id=newest_id(reading.cursor, reading.session_id),
         chain=read_chain(reading.cursor, reading.session_id),
     )
 

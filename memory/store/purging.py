@@ -3,7 +3,7 @@
 No database compares spellings as we do, so the rows of the session are read slice by slice and
 judged by the rules of `memory.engine.traces`; those that a purge changes are written back. So a
 purge that is replayed finds nothing more, and counting the traces is the same work without the
-writing. Linear in what the session's receipts, letters, rows set aside and audit rows hold.
+writing. Linear in what the session's receipts, events, letters, rows set aside and audit rows hold.
 
 Knows no concepts, prompts, synonyms or goals: these are purged by mutations of the graph.
 """
@@ -114,6 +114,18 @@ def _receipts(search: _Search) -> Iterator[tuple[str, Parameters]]:
             )
 
 
+def _events(search: _Search) -> Iterator[tuple[str, Parameters]]:
+    for event_id, data in search.rows("lambo_event", ("id",), ("data",)):
+        if search.in_json(data):
+            yield (
+                "UPDATE lambo_event SET data = %s WHERE session_id = %s AND id = %s",
+                [
+                    codecs.json_text(blanked(_parsed_event(data), search.needles)),
+                    *(search.session_id, event_id),
+                ],
+            )
+
+
 def _dead_letters(search: _Search) -> Iterator[tuple[str, Parameters]]:
     """Without its arguments a call cannot be submitted again; that is what blanking it means."""
     for row_id, arguments, error in search.rows(
@@ -186,6 +198,7 @@ def _audit_rows(search: _Search) -> Iterator[tuple[str, Parameters]]:
 
 _STEPS: Final[Mapping[str, Callable[[_Search], Iterator[tuple[str, Parameters]]]]] = {
     "receipt": _receipts,
+    "event": _events,
     "dead_letter": _dead_letters,
     "set_aside": _set_aside,
     "audit_event": _audit_rows,
@@ -194,6 +207,14 @@ _STEPS: Final[Mapping[str, Callable[[_Search], Iterator[tuple[str, Parameters]]]
 
 def _decoded(data: Any) -> str | None:
     return None if data is None else bytes(data).decode(errors="replace")
+
+
+def _parsed_event(text: str) -> Any:
+    """What a stored event says; one that a foreign hand broke says nothing more."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {}
 
 
 def _parsed(text: str) -> Any:

@@ -21,7 +21,7 @@ from memory.engine.mutations import (
 )
 from memory.engine.ports import StoreRejected
 from memory.engine.types import NodeId
-from memory.store import audit, codecs, purging
+from memory.store import audit, codecs, events, purging
 from memory.store.dialects import Dialect
 from memory.store.stages import Stage, stages_of
 
@@ -137,7 +137,7 @@ _DELETE_CONCEPTS: Final = (
 def write_groups(
     cursor: CursorWrapper, dialect: Dialect, session_id: str, groups: Sequence[Group]
 ) -> None:
-    """Store consecutive groups of one session, receipts included."""
+    """Store consecutive groups of one session, receipts and events included."""
     start = 0
     for end, group in enumerate(groups, start=1):
         purges = [item for item in group.mutations if isinstance(item, PurgeText)]
@@ -158,6 +158,7 @@ def _write_run(
     _write_all(
         cursor, _PUT_RECEIPTS, [codecs.receipt_row(session_id, receipt) for receipt in receipts]
     )
+    events.write_events(cursor, session_id, groups)
 
 
 def write_stage(cursor: CursorWrapper, dialect: Dialect, session_id: str, stage: Stage) -> None:

@@ -248,6 +248,7 @@ def test_deleting_a_session_removes_all_of_it_and_nothing_else(store: GraphStore
         "synonym": 1,
         "reservation": 1,
         "receipt": 1,
+        "event": 0,
         "dead_letter": 1,
         "set_aside": 1,
         "session": 1,

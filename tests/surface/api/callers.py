@@ -45,6 +45,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "release": {"concept": TOKEN},
     "saints": {},
     "concepts": {},
+    "events": {},
     "stats": {},
     "demote": {"chunk": "One thing. Another thing.", "chunk_group_id": "chunk-1"},
     "retract": {"concept": TOKEN, "dry_run": True},

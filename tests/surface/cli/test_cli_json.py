@@ -49,6 +49,7 @@ def run_every_verb(lambo: CommandLine) -> dict[str, Any]:
     note("confirm", "user schema", "--reason", "checked")
     note("saints")
     note("concepts")
+    note("events", "--kind", "promotion")
     note("stats")
     note("receipts", "k")
     note("session list")

@@ -22,6 +22,7 @@ REQUIRED: dict[type[Arguments], dict[str, Any]] = {
     schemas.ActionArguments: {"action": "rotated a token"},
     schemas.RecallArguments: {"query": "a token"},
     schemas.ConceptsArguments: {},
+    schemas.EventsArguments: {},
     schemas.InspectArguments: {"focus": "a token"},
     schemas.GuardArguments: {"action": "rotate a token"},
     schemas.ReserveArguments: {"concept": "a token"},

@@ -41,18 +41,23 @@ def test_one_finding_takes_the_place_of_another() -> None:
     assert announce(announcer, hit(1)) == [(Condition.DRIFT, 1)]
 
 
-def test_the_order_is_conflict_high_risk_drift_stale() -> None:
+def test_the_order_is_conflict_contradiction_high_risk_drift_stale() -> None:
     given = [hit(1, kind) for kind in reversed(Condition)]
     assert [condition for condition, _ in announce(Announcer(), *given)] == [
         Condition.CONFLICT,
+        Condition.CONTRADICTION,
         Condition.HIGH_RISK,
         Condition.DRIFT,
         Condition.STALE,
     ]
 
 
-def test_a_contradiction_is_not_announced() -> None:
-    assert announce(Announcer(), hit(1, Condition.CONTRADICTION)) == []
+def test_a_contradiction_is_announced_with_who_declared_it() -> None:
+    declared = Hit(numbered_id(1), Condition.CONTRADICTION, NOW, writer="ann", by=numbered_id(2))
+    findings = {Condition.CONTRADICTION: [declared]}
+    (said,) = Announcer().announce(findings, NOW + 3 * SECOND, drift_threshold=5)
+    assert said.by == numbered_id(2)
+    assert said.detail == f"ann contradicts it with {numbered_id(2)}, 3s ago"
 
 
 def test_the_same_node_is_announced_for_each_condition() -> None:

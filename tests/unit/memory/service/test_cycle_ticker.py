@@ -177,7 +177,7 @@ async def test_listeners_hear_of_findings_once_and_of_each_step() -> None:
     clock = ManualClock()
     async with cycling(InMemoryStore(), clock) as host:
         await write(host, SUBJECT, agent="agent-a")
-        feed = host.events("s")
+        feed = host.events.listen("s")
         heard: list[Event] = []
 
         async def listen() -> None:
@@ -198,13 +198,23 @@ async def test_listeners_hear_of_findings_once_and_of_each_step() -> None:
         await rest_on_subject(host, clock, 7)
         await sweep(host)
         await evaluate_until_settled(host)
-        await until(lambda: len([e for e in heard if e.kind == "canonized"]) == 3)
+        await until(lambda: len([e for e in heard if e.kind == "promotion"]) == 3)
         conflicts = [event for event in heard if event.kind == "conflict"]
-        assert [event.data["agents"] for event in conflicts] == [["agent-a", "agent-b"]]
-        steps = [event.data["to_status"] for event in heard if event.kind == "canonized"]
-        assert steps == ["Candidate", "Venerable", "Canonical"]
-        assert [event.id for event in heard] == sorted(event.id for event in heard)
+        assert [data_of(event)["agents"] for event in conflicts] == [["agent-a", "agent-b"]]
+        steps = [data_of(event) for event in heard if event.kind == "promotion"]
+        assert [step["to_status"] for step in steps] == ["Candidate", "Venerable", "Canonical"]
+        assert {step["content"] for step in steps} == {SUBJECT}
+        assert all(step["evidence"] for step in steps)
+        first = heard[0].id
+        assert [event.id for event in heard] == list(range(first, first + len(heard)))
+        works = [data_of(event)["work"] for event in heard if event.kind == "cycle"]
+        assert "evaluation" in works
         task.cancel()
+
+
+def data_of(event: Event) -> dict[str, Any]:
+    assert isinstance(event.data, dict)
+    return event.data
 
 
 async def test_a_session_only_read_is_not_written() -> None:

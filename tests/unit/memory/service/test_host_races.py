@@ -46,7 +46,7 @@ async def test_a_session_is_opened_once_however_many_write_and_close_it() -> Non
 
         await asyncio.gather(*(writer(number) for number in range(12)), closer(), closer())
         assert contents((await host.view("s")).graph) == kept
-        assert len(host._routes) == 1
+        assert len(host._settlements._routes) == 1
     loaded = store.load_session("s")
     assert loaded is not None
     assert {concept.content for concept in loaded.snapshot.concepts} == kept
