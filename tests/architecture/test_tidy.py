@@ -47,7 +47,8 @@ def test_file_holds_no_leftover_and_no_path_of_a_machine(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=shown)
 def test_module_is_small_named_by_a_noun_and_explained(path: Path) -> None:
-    assert path.stem not in DRAWERS, "a drawer: name the noun that is in it"
+    is_named_by_django = path.parent.name.endswith("_backend")  # it looks for a module `base`
+    assert path.stem not in DRAWERS or is_named_by_django, "a drawer: name the noun that is in it"
     if is_migration(path) or path.name == "__init__.py":
         return
     lines = path.read_text(encoding="utf-8").count("\n")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,7 +87,7 @@ class Writers:
                         self.unexpected.append(answer)
                     if self.unexpected or self._is_over.is_set():
                         return
-                    time.sleep(0.05)
+                    self._is_over.wait(0.05)
                 self.acknowledged.append(key)
 
     def wait_for(self, more: int) -> None:
@@ -162,7 +161,7 @@ def test_a_database_that_is_away_loses_and_doubles_nothing_and_reads_go_on(
                 "new writes are refused",
             )
             assert client.find(SESSION, f"statement {known}")
-            time.sleep(OUTAGE_SECONDS)
+            threading.Event().wait(OUTAGE_SECONDS)
             assert client.find(SESSION, f"statement {known}")
             before = len(writers.acknowledged)
             server_of_database.start()
@@ -222,3 +221,20 @@ def test_a_second_server_with_another_chain_key_refuses_to_start(
     one, two = (name_database(tmp_path / name, url) for name in ("one", "two"))
     with serving(one), pytest.raises(AssertionError, match="another chain key"), serving(two):
         pass
+
+
+def test_a_database_that_does_not_let_us_in_is_named_and_the_password_is_not(
+    database: str, tmp_path: Path
+) -> None:
+    there = shared_server().url(database)
+    for url, told in (
+        (there.replace(database, "nowhere").replace("@", ":hunter2@"), "nowhere"),
+        (there.replace(f":{shared_server().port}", ":1").replace("@", ":hunter2@"), database),
+    ):
+        with (
+            pytest.raises(AssertionError, match=f"cannot use the database {told}") as refused,
+            serving(tmp_path, LAMBO_DATABASE_URL=url),
+        ):
+            pass
+        assert "hunter2" not in str(refused.value)
+        assert "Traceback" not in str(refused.value)

@@ -1,1 +1,0 @@
-"""Django's PostgreSQL backend as the engine's tables want it; see `base`."""
