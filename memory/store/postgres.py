@@ -39,7 +39,7 @@ _NO_CONNECTION: Final = "the database cannot be reached"
 # Everything that may hold text of a memory; edges hold ids, names and numbers.
 _TABLES_WITH_TEXT: Final = (
     *("lambo_concept", "lambo_interaction", "lambo_synonym", "lambo_session", "lambo_receipt"),
-    *("lambo_audit_event", "lambo_dead_letter", "lambo_set_aside"),
+    *("lambo_audit_event", "lambo_dead_letter", "lambo_event", "lambo_set_aside"),
 )
 _OTHERS_LOOK_BACK: Final = (
     "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"

@@ -30,6 +30,6 @@ def undo(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("memory", "0009_audit_kinds")]
+    dependencies = [("memory", "0010_events")]
 
     operations = [migrations.RunPython(prepare, undo)]
