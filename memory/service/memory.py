@@ -541,6 +541,10 @@ class Memory(MemoryView, Writes, Readiness):
         """Another node holds the session: drop what is in RAM."""
         self._shut(lease_lost(self.graph.session_id))
 
+    def on_store_rewound(self) -> None:
+        """The store went back behind this session's lease: write nothing into it."""
+        self._shut(store_rewound(self.graph.session_id))
+
     def touch(self) -> None:
         """Note that somebody uses the session."""
         self.last_used = self._clock.monotonic()

@@ -11,6 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 
@@ -32,7 +33,9 @@ class Dialect:
     `as_bytes`, another such format, is what a column holds as bytes. `judge` reads a driver's
     exception and gives the verdict and a sentence for people. `is_undecodable` tells whether a read
     failed for text that is not UTF-8; `decode_leniently` makes the connection give such text as
-    bytes instead. `scrub` is the port's, on a cursor outside any transaction.
+    bytes instead. `scrub` is the port's, on a cursor outside any transaction. `check_place` raises
+    `StoreReplaced` where an open connection leads to another database than its address does by now,
+    and `StoreTransient` where that leads nowhere.
     """
 
     now_micros: str
@@ -46,6 +49,7 @@ class Dialect:
     is_undecodable: Callable[[BaseException], bool]
     decode_leniently: Callable[[Any], None]
     scrub: Callable[[CursorWrapper], bool]
+    check_place: Callable[[BaseDatabaseWrapper], None]
 
 
 @cache
