@@ -72,6 +72,8 @@ SERVER_COMMANDS: Final[Mapping[str, str]] = {
     "mcp": "Serve the tools of one session to an MCP client over stdin and stdout.",
     "migrate": "Bring the database files up to this version.",
     "canon": "See why concepts rise and fall, and try policies out: lambo canon dry-run.",
+    "backup": "Write everything to one file, beside a running server or without one.",
+    "restore-backup": "Bring a backup back, whole or one session of it.",
     "admin": "Make a login for the admin pages: lambo admin create.",
     "createsuperuser": "The same as Django asks for it.",
 }
@@ -230,7 +232,9 @@ def _run_server_command(words: Sequence[str], options: Namespace) -> int:
             raise _unknown_word(words[0])
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(["lambo", *words])
+    # A module's name has no hyphen, and the words of a command line have no underscore.
+    name = words[0].replace("-", "_") if words[0] in SERVER_COMMANDS else words[0]
+    execute_from_command_line(["lambo", name, *words[1:]])
     return DONE
 
 
