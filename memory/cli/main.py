@@ -63,6 +63,7 @@ MODULES: Final[Mapping[str, str]] = {
     "reembed": "reembed",
     "job": "job",
     "token": "token",
+    "import": "imports",
     "demo": "demo",
 }
 """The module of each verb; only the one that is used gets imported."""
@@ -134,10 +135,10 @@ def _invocation(arguments: Namespace) -> Invocation:
 
         agent = default_agent()
 
-    def connect_as(as_operator: bool) -> LamboClient:
+    def connect_as(as_operator: bool, always: bool = False) -> LamboClient:
         from memory.cli.connection import connect
 
-        return connect(arguments, agent_id=agent, as_operator=as_operator)
+        return connect(arguments, agent_id=agent, as_operator=as_operator, always_operator=always)
 
     return Invocation(getattr(arguments, "session", SESSION_DEFAULT), agent, connect_as)
 

@@ -19,11 +19,11 @@ from django.core.management.base import BaseCommand
 
 from memory.backup.taking import Taken, take_backup
 from memory.cli.main import DONE, INTERRUPTED, report
+from memory.cli.progress import ProgressLine
 from memory.data_folder import DataFolder
 from memory.engine.config import Durability
 from memory.engine.errors import LamboError, StoreUnavailable
 from memory.engine.ports import StoreRejected, StoreTransient
-from memory.management.progress import ProgressLine
 from memory.system import SystemClock
 
 

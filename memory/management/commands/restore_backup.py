@@ -25,6 +25,7 @@ from memory.backup.archive import Archive
 from memory.backup.errors import RestoreRefused
 from memory.backup.restoring import check_archive, fitting_key, restore_all
 from memory.cli.main import DONE, INTERRUPTED, report
+from memory.cli.progress import ProgressLine
 from memory.cli.verb import UsageError
 from memory.data_folder import DataFolder
 from memory.engine.config import Durability
@@ -32,7 +33,6 @@ from memory.engine.errors import LamboError, StoreUnavailable
 from memory.engine.ports import StoreRejected, StoreTransient
 from memory.engine.requests import check_session_name
 from memory.management.migrating import bring_tables_up_to_date
-from memory.management.progress import ProgressLine
 
 
 class Command(BaseCommand):
