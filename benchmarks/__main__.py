@@ -8,7 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from benchmarks import canon_cycle, canon_evaluation, open_session, recall_latency, write_rate
+from benchmarks import (
+    backup,
+    canon_cycle,
+    canon_evaluation,
+    open_session,
+    recall_latency,
+    write_rate,
+)
 from benchmarks.report import Report
 
 BENCHMARKS: Final[dict[str, Callable[..., Report]]] = {
@@ -17,6 +24,7 @@ BENCHMARKS: Final[dict[str, Callable[..., Report]]] = {
     "recall_latency": recall_latency.run,
     "canon_cycle": canon_cycle.run,
     "canon_evaluation": canon_evaluation.run,
+    "backup": backup.run,
 }
 RESULTS: Final = Path(__file__).parent / "results"
 

@@ -83,10 +83,10 @@ class Heartbeat:
                 continue
             if name in rewound:
                 log.error("the store of session %r is older than its lease", name)
-                entry.memory.on_store_rewound()
+                entry.memory.on_lease_lost(is_rewound=True)
             elif name in lost:
                 log.error("session %r was taken over by another server", name)
-                entry.memory.on_lease_lost()
+                entry.memory.on_lease_lost(is_rewound=False)
                 if entry.memory.unsettled_count == 0:
                     self._on_lost(entry.memory)
             else:

@@ -537,13 +537,10 @@ class Memory(MemoryView, Writes, Readiness):
             )
         )
 
-    def on_lease_lost(self) -> None:
-        """Another node holds the session: drop what is in RAM."""
-        self._shut(lease_lost(self.graph.session_id))
-
-    def on_store_rewound(self) -> None:
-        """The store went back behind this session's lease: write nothing into it."""
-        self._shut(store_rewound(self.graph.session_id))
+    def on_lease_lost(self, *, is_rewound: bool) -> None:
+        """Another node holds the session, or its store went back: drop it, or write no more."""
+        name = self.graph.session_id
+        self._shut(store_rewound(name) if is_rewound else lease_lost(name))
 
     def touch(self) -> None:
         """Note that somebody uses the session."""
