@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import (
+    backup,
     canon_cycle,
     canon_evaluation,
     event_latency,
@@ -26,6 +27,7 @@ BENCHMARKS: Final[dict[str, Callable[..., Report]]] = {
     "event_latency": event_latency.run,
     "canon_cycle": canon_cycle.run,
     "canon_evaluation": canon_evaluation.run,
+    "backup": backup.run,
     "guard_latency": guard_latency.run,
 }
 RESULTS: Final = Path(__file__).parent / "results"

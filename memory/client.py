@@ -163,6 +163,11 @@ class _Client(Verbs[R]):
         """The address in use."""
         return self._address.url
 
+    @property
+    def shows_who_calls(self) -> bool:
+        """Whether the operator secret or a token is there to be shown."""
+        return self._address.operator_secret is not None or self._token is not None
+
     def _ask(self, call: Call, receipt: Call | None) -> R:
         if self._retries is None:
             return self._perform(ask_once(call))

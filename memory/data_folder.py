@@ -111,22 +111,30 @@ class DataFolder:
             self.chain_key_path, "bring it back from a copy: no other one fits the audit rows"
         )
 
+    def keep_chain_key(self, key: str) -> None:
+        """Put the chain key of rows that come from elsewhere in place; one that is there stays."""
+        self._put_key(self.chain_key_path, key)
+
     def _kept_key(self, path: Path, advice: str) -> str:
         with self._explained("read the key in"):
             if path.exists():
                 return self._read_key(path, advice)
+        self._put_key(path, _draw_secret())
+        with self._explained("read the key in"):
+            return self._read_key(path, advice)
+
+    def _put_key(self, path: Path, key: str) -> None:
         self.prepare()
         with self._explained("write the key to"):
             fresh = self._temporary(path.name)
             try:
-                _write_synced(fresh, _draw_secret())
+                _write_synced(fresh, key)
                 # A link fails when the name exists: of two first starts, one key survives.
                 with contextlib.suppress(FileExistsError):
                     os.link(fresh, path)
             finally:
                 fresh.unlink(missing_ok=True)
             _sync_folder(self.path)
-            return self._read_key(path, advice)
 
     def hold(self) -> HeldFolder:
         """Become the one server of this folder. Raises `DataFolderHeld` when there is one.

@@ -59,8 +59,13 @@ def find_token(options: Namespace, environ: Mapping[str, str]) -> str | None:
     return given if given is not None else environ.get(TOKEN_VARIABLE, "").strip() or None
 
 
-def connect(options: Namespace, *, agent_id: str | None, as_operator: bool) -> LamboClient:
-    """An open client for the server these options mean; started if need be."""
+def connect(
+    options: Namespace, *, agent_id: str | None, as_operator: bool, always_operator: bool = False
+) -> LamboClient:
+    """An open client for the server these options mean; started if need be.
+
+    The operator secret goes with the acts of people, or with every call.
+    """
     import logging
 
     from memory.cli.launcher import find_or_start_server
@@ -79,6 +84,7 @@ def connect(options: Namespace, *, agent_id: str | None, as_operator: bool) -> L
             # Somebody waits at the terminal, and the address may be a typing error.
             retries=Retries(unreachable_seconds=2.0),
             token=token,
+            always_operator=always_operator,
         )
     data_dir = find_data_dir(options, os.environ)
     env = server_environment(options, os.environ)
@@ -98,6 +104,7 @@ def connect(options: Namespace, *, agent_id: str | None, as_operator: bool) -> L
         user=_person(),
         locate=locate,
         token=token,
+        always_operator=always_operator,
     )
 
 

@@ -65,6 +65,7 @@ MODULES: Final[Mapping[str, str]] = {
     "job": "job",
     "token": "token",
     "connect": "connect",
+    "import": "imports",
     "demo": "demo",
 }
 """The module of each verb; only the one that is used gets imported."""
@@ -75,6 +76,8 @@ SERVER_COMMANDS: Final[Mapping[str, str]] = {
     "migrate": "Bring the database files up to this version.",
     "canon": "See why concepts rise and fall, and try policies out: lambo canon dry-run.",
     "doctor": "Say what is wrong with a server and its store, and what to do: lambo doctor.",
+    "backup": "Write everything to one file, beside a running server or without one.",
+    "restore-backup": "Bring a backup back, whole or one session of it.",
     "admin": "Make a login for the admin pages: lambo admin create.",
     "createsuperuser": "The same as Django asks for it.",
 }
@@ -135,10 +138,10 @@ def _invocation(arguments: Namespace) -> Invocation:
 
         agent = default_agent()
 
-    def connect_as(as_operator: bool) -> LamboClient:
+    def connect_as(as_operator: bool, always: bool = False) -> LamboClient:
         from memory.cli.connection import connect
 
-        return connect(arguments, agent_id=agent, as_operator=as_operator)
+        return connect(arguments, agent_id=agent, as_operator=as_operator, always_operator=always)
 
     return Invocation(getattr(arguments, "session", SESSION_DEFAULT), agent, connect_as)
 
@@ -238,7 +241,9 @@ def _run_server_command(words: Sequence[str], options: Namespace) -> int:
             raise _unknown_word(words[0])
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(["lambo", *words])
+    # A module's name has no hyphen, and the words of a command line have no underscore.
+    name = words[0].replace("-", "_") if words[0] in SERVER_COMMANDS else words[0]
+    execute_from_command_line(["lambo", name, *words[1:]])
     return DONE
 
 

@@ -136,8 +136,8 @@ class Invocation:
     session: str
     agent: str | None
     """None where a token says who calls."""
-    connect: Callable[[bool], LamboClient]
-    """(as operator) -> an open client."""
+    connect: Callable[..., LamboClient]
+    """(as operator[, always]) -> an open client."""
 
     def client(self) -> LamboClient:
         """A client with the rights of an agent."""
@@ -146,6 +146,21 @@ class Invocation:
     def operator_client(self) -> LamboClient:
         """A client that may carry out the acts left to people."""
         return self.connect(True)
+
+    def importing_client(self) -> LamboClient:
+        """A client whose writes date evidence by the time they tell.
+
+        Raises `UsageError` where there is neither the operator secret nor a token. That a token has
+        the scope, its owner must know.
+        """
+        client = self.connect(True, True)
+        if not client.shows_who_calls:
+            client.close()
+            raise UsageError(
+                "an import dates evidence, which the operator of the data folder may, or a token "
+                "with the scope backdate: name either with --data-dir or --token"
+            )
+        return client
 
 
 def add_common_options(

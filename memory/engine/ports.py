@@ -41,6 +41,10 @@ class StoreTransient(Exception):
     """The attempt failed, or its outcome is unknown; the same attempt may succeed later."""
 
 
+class StoreReplaced(StoreTransient):
+    """Another database stands where the store's was opened, as when a copy is put in its place."""
+
+
 class StoreRejected(Exception):
     """The store will never accept this data (constraint, type, corruption)."""
 

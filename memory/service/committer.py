@@ -32,7 +32,9 @@ from memory.engine.ports import (
     GraphStore,
     Lease,
     SessionBatch,
+    StoredPosition,
     StoreRejected,
+    StoreReplaced,
     StoreTransient,
 )
 from memory.engine.times import Micros
@@ -172,6 +174,10 @@ class Committer:
             if self._attempts:
                 self._settle_by_stored_position()
             self._attempt(list(self._in_hand))
+        except StoreReplaced as error:
+            log.error("the store is not the one that was opened: %s", error)
+            for session_id in sorted({item.session_id for item in self._in_hand}):
+                self._fence(session_id, Outcome.REWOUND)
         except StoreTransient as error:
             return self._back_off(error)
         assert not self._in_hand
@@ -256,13 +262,13 @@ class Committer:
         stored = self._store.read_positions(sessions)
         for session_id in sessions:
             line, row = self._lines[session_id], stored.get(session_id)
-            if row is None or row.token != line.token or row.node_id != self._node_id:
+            if is_rewound(row, token=line.token, position=line.position):
+                self._fence(session_id, Outcome.REWOUND)
+            elif row is None or row.token != line.token or row.node_id != self._node_id:
                 # The position is another holder's by now. A receipt is still our own witness.
                 landed = [item for item in self._in_hand_of(session_id) if self._has_receipt(item)]
                 self._settle(landed, Outcome.COMMITTED)
                 self._fence(session_id, Outcome.LOST)
-            elif row.position < line.position:
-                self._fence(session_id, Outcome.REWOUND)
             else:
                 line.position = row.position
                 landed = [
@@ -290,11 +296,10 @@ class Committer:
     # -- ends -------------------------------------------------------------------------------------
 
     def _lose(self, session_id: str) -> None:
-        """The lease row is not as we left it: rewound if it is ours but older, else lost."""
+        """The lease row is not as we left it: an older one, or that of another holder."""
         line = self._lines[session_id]
         row = self._store.read_positions([session_id]).get(session_id)
-        ours = row is not None and row.token == line.token and row.node_id == self._node_id
-        is_older = row is not None and ours and row.position < line.position
+        is_older = is_rewound(row, token=line.token, position=line.position)
         self._fence(session_id, Outcome.REWOUND if is_older else Outcome.LOST)
 
     def _fence(self, session_id: str, outcome: Outcome) -> None:
@@ -353,6 +358,17 @@ class Committer:
 
 def _witness(receipt: Receipt) -> tuple[str, int, Micros]:
     return receipt.digest, receipt.position, receipt.created_at
+
+
+def is_rewound(row: StoredPosition | None, *, token: int, position: int) -> bool:
+    """Whether a session's lease row is from before what we know was stored.
+
+    Tokens never fall and the row is never deleted, so one that is missing or has a lower token can
+    only be that of an older copy of the store.
+    """
+    if row is None or row.token < token:
+        return True
+    return row.token == token and row.position < position
 
 
 def _by_session(items: Sequence[_Item]) -> list[tuple[str, list[_Item]]]:

@@ -72,6 +72,8 @@ class Heartbeat:
         asked_at = self._clock.monotonic()
         try:
             lost = await self._access.renew(tokens)
+            gone = {name: token for name, token in tokens.items() if name in lost}
+            rewound = await self._access.find_rewound(gone) if gone else frozenset()
         except StoreUnavailable as error:
             log.warning("heartbeat failed: %s", error)
             return
@@ -79,9 +81,12 @@ class Heartbeat:
             entry = self._held.get(name)
             if entry is None or entry.lease.token != token:
                 continue
-            if name in lost:
+            if name in rewound:
+                log.error("the store of session %r is older than its lease", name)
+                entry.memory.on_lease_lost(is_rewound=True)
+            elif name in lost:
                 log.error("session %r was taken over by another server", name)
-                entry.memory.on_lease_lost()
+                entry.memory.on_lease_lost(is_rewound=False)
                 if entry.memory.unsettled_count == 0:
                     self._on_lost(entry.memory)
             else:

@@ -517,9 +517,10 @@ class Memory(MemoryView, Writes, Readiness):
         """The stored session cannot be used: stop its writes, answer from what is in RAM."""
         self._shut(reload_failed(self.graph.session_id))
 
-    def on_lease_lost(self) -> None:
-        """Another node holds the session: drop what is in RAM."""
-        self._shut(lease_lost(self.graph.session_id))
+    def on_lease_lost(self, *, is_rewound: bool) -> None:
+        """Another node holds the session, or its store went back: drop it, or write no more."""
+        name = self.graph.session_id
+        self._shut(store_rewound(name) if is_rewound else lease_lost(name))
 
     def touch(self) -> None:
         """Note that somebody uses the session."""

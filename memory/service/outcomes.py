@@ -67,7 +67,7 @@ def lease_lost(session_id: str, key: str | None = None) -> LeaseLost:
 def store_rewound(session_id: str) -> StoreRewound:
     return StoreRewound(
         f"the store of session '{session_id}' is older than what was acknowledged; "
-        "its writes are stopped"
+        "its writes are stopped until the server is started again"
     )
 
 

@@ -40,6 +40,7 @@ from memory.engine.ports import (
 from memory.engine.snapshot import lay_beside, load_snapshot
 from memory.engine.times import SECOND
 from memory.engine.types import AuditEntry, AuditKind
+from memory.service.committer import is_rewound
 from memory.service.committer_thread import CommitterThread
 
 log = logging.getLogger("lambo.host")
@@ -198,6 +199,19 @@ class StoreAccess:
             ttl_seconds=self._config.lease_ttl_seconds,
         )
         return await self._on_committer(job, "the leases")
+
+    async def find_rewound(self, tokens: Mapping[str, int]) -> frozenset[str]:
+        """Which sessions have a lease row from before ours: the store is an older copy."""
+
+        def look() -> frozenset[str]:
+            stored = self._store.read_positions(sorted(tokens))
+            return frozenset(
+                name
+                for name, token in tokens.items()
+                if is_rewound(stored.get(name), token=token, position=0)
+            )
+
+        return await self._on_committer(look, "the leases")
 
     # -- taking rows away -------------------------------------------------------------------------
 

@@ -31,14 +31,20 @@ _T = TypeVar("_T")
 
 
 class DjangoAuditTrail:
-    """The audit rows of all sessions of one database; see `AuditTrail` of the engine."""
+    """The audit rows of all sessions of one database; see `AuditTrail` of the engine.
 
-    def __init__(self, reader_alias: str = "memory_ro") -> None:
+    `within` is a cursor whose transaction is read in, for rows that are not committed yet; whoever
+    gives it sees to it that text that is not UTF-8 comes as bytes.
+    """
+
+    def __init__(
+        self, reader_alias: str = "memory_ro", *, within: CursorWrapper | None = None
+    ) -> None:
         self._alias = reader_alias
+        self._within = within
 
     def find_key_fingerprint(self) -> str | None:
-        with reading(self._alias) as cursor:
-            return find_key_fingerprint(cursor)
+        return self._read(find_key_fingerprint)
 
     def list_audited(self, *, after: str, limit: int) -> Sequence[str]:
         def read(cursor: CursorWrapper) -> list[str]:
@@ -102,6 +108,8 @@ class DjangoAuditTrail:
         return self._read(read)
 
     def _read(self, read: Callable[[CursorWrapper], _T]) -> _T:
+        if self._within is not None:
+            return read(self._within)
         connection = connections[self._alias]
         dialect = dialect_for(connection.vendor)
         try:

@@ -11,6 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 
@@ -34,7 +35,9 @@ class Dialect:
     failed for text that is not UTF-8; `decode_leniently` makes the connection give such text as
     bytes instead. `scrub` is the port's, on a cursor outside any transaction. `write_vectors` puts
     (contract, concept, numbers) of a session, and `read_vectors` gives what stands under a contract
-    of it by concept id; the numbers are float32, little endian.
+    of it by concept id; the numbers are float32, little endian. `check_place` raises
+    `StoreReplaced` where an open connection leads to another database than its address does by
+    now, and `StoreTransient` where that leads nowhere.
     """
 
     now_micros: str
@@ -50,6 +53,7 @@ class Dialect:
     scrub: Callable[[CursorWrapper], bool]
     write_vectors: Callable[[CursorWrapper, str, Sequence[tuple[str, str, bytes]]], None]
     read_vectors: Callable[[CursorWrapper, str, str], list[tuple[str, bytes]]]
+    check_place: Callable[[BaseDatabaseWrapper], None]
 
 
 @cache

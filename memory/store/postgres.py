@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import psycopg
 from django.db import Error as DjangoDatabaseError
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from memory.store.dialects import Dialect, Verdict
@@ -116,6 +117,10 @@ def scrub(cursor: CursorWrapper) -> bool:
     return True
 
 
+def check_place(connection: BaseDatabaseWrapper) -> None:
+    """An address always leads to the server that answers there; nothing is put in its place."""
+
+
 POSTGRES: Final = Dialect(
     # The clock, not the time the transaction began: it may have waited for a lock since.
     now_micros="(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
@@ -131,4 +136,5 @@ POSTGRES: Final = Dialect(
     scrub=scrub,
     write_vectors=write_vectors,
     read_vectors=read_vectors,
+    check_place=check_place,
 )

@@ -1,13 +1,17 @@
-"""SQLite's part: its clock, its dynamic types, its result codes."""
+"""SQLite's part: its clock, its dynamic types, its result codes, the file behind a connection."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
+from memory.engine.ports import StoreReplaced, StoreTransient
 from memory.store.dialects import Dialect, Verdict
 
 # Primary result codes (the low byte of the extended one) after which the same attempt may succeed,
@@ -124,6 +128,40 @@ def read_vectors(
     return vectors
 
 
+# Of each connection the raw one that is open, and the file it was opened on; None for a database
+# that is no file.
+_opened: Final[WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, tuple[int, int] | None]]] = (
+    WeakKeyDictionary()
+)
+
+
+def check_place(connection: BaseDatabaseWrapper) -> None:
+    """Refuse to write to a file that was moved away or written anew under an open connection.
+
+    SQLite itself would go on with the file it opened, and acknowledge what nobody finds again.
+    """
+    at = _file_at(str(connection.settings_dict["NAME"]))
+    raw, opened = _opened.get(connection, (None, None))
+    if raw is not connection.connection:
+        _opened[connection] = (connection.connection, at)
+        return
+    if opened is None or at == opened:
+        return
+    name = connection.settings_dict["NAME"]
+    if at is None:
+        raise StoreTransient(f"the database file {name} is gone")
+    raise StoreReplaced(f"another file was put in the place of the database {name}")
+
+
+def _file_at(path: str) -> tuple[int, int] | None:
+    """What tells a file from every other one on this machine."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 SQLITE: Final = Dialect(
     # Whole milliseconds: `unixepoch('subsec')` needs SQLite 3.42, and `julianday` is a float that
     # holds no better than 40 microseconds.
@@ -143,4 +181,5 @@ SQLITE: Final = Dialect(
     scrub=scrub,
     write_vectors=write_vectors,
     read_vectors=read_vectors,
+    check_place=check_place,
 )

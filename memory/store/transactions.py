@@ -41,6 +41,8 @@ def writing(alias: str) -> Iterator[CursorWrapper]:
     connection = connections[alias]
     is_written = False
     try:
+        connection.ensure_connection()
+        dialect_for(connection.vendor).check_place(connection)
         with transaction.atomic(using=alias, durable=True):
             with connection.cursor() as cursor:
                 yield cursor

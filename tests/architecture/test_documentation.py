@@ -133,7 +133,7 @@ def test_every_dependency_has_an_upper_bound() -> None:
 def test_every_management_command_is_documented() -> None:
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
     commands = sorted(
-        path.stem
+        path.stem.replace("_", "-")
         for path in ROOT.glob("*/management/commands/*.py")
         if path.name != "__init__.py" and path.stem != "lambo"
     )

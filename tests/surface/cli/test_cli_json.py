@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from command_line import CommandLine
+from git_folder import GitFolder
 from memory.cli.main import all_verbs
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cli_json.json"
@@ -24,7 +25,7 @@ def shape_of(value: Any) -> Any:
     return type(value).__name__
 
 
-def run_every_verb(lambo: CommandLine) -> dict[str, Any]:
+def run_every_verb(lambo: CommandLine, folder: Path) -> dict[str, Any]:
     name = lambo.session
     shapes: dict[str, Any] = {}
 
@@ -63,13 +64,19 @@ def run_every_verb(lambo: CommandLine) -> dict[str, Any]:
     note("disappearances")
     note("restore", gone["target"])
     note("purge", "user schema", "--confirm", gone["target"])
+    entity = {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["is 36"]}
+    (folder / "memory.jsonl").write_text(json.dumps(entity), encoding="utf-8")
+    note("import mcp-memory", str(folder / "memory.jsonl"))
+    repository = GitFolder(folder / "repository")
+    repository.commit("begin", {"a.py": "import b", "b.py": ""})
+    note("import git", str(repository.path))
     note("session close", name)
     note("session delete", name, "--confirm", name)
     return shapes
 
 
-def test_fields_of_every_verb_are_the_documented_ones(lambo: CommandLine) -> None:
+def test_fields_of_every_verb_are_the_documented_ones(lambo: CommandLine, tmp_path: Path) -> None:
     """A change here changes what other people's programs read: look at the difference twice."""
-    shapes = run_every_verb(lambo)
+    shapes = run_every_verb(lambo, tmp_path)
     assert {verb.name for verb in all_verbs()} - set(shapes) == {"demo", "reembed"}
     assert shapes == json.loads(GOLDEN.read_text(encoding="utf-8"))

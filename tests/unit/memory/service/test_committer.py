@@ -8,8 +8,8 @@ import pytest
 
 from memory.engine.config import Config, Durability
 from memory.engine.mutations import Call, Group, PutSynonym, Receipt
-from memory.engine.ports import Lease, SessionBatch
-from memory.service.committer import Committer, Outcome, Settled
+from memory.engine.ports import Lease, SessionBatch, StoredPosition
+from memory.service.committer import Committer, Outcome, Settled, is_rewound
 from memory.testing import Fault, FaultKind, FaultyStore, InMemoryStore, ManualClock
 
 NODE = "node-1"
@@ -313,3 +313,35 @@ def test_detaching_a_session_settles_what_waits_as_lost() -> None:
     bench.submit("two")
     bench.run()
     assert bench.outcomes() == {1: L, 2: L}
+
+
+@pytest.mark.parametrize(
+    ("row", "is_older"),
+    [
+        (None, True),
+        (StoredPosition(NODE, 2, 9), True),
+        (StoredPosition("other", 2, 9), True),
+        (StoredPosition(NODE, 3, 4), True),
+        (StoredPosition(NODE, 3, 5), False),
+        (StoredPosition(NODE, 3, 6), False),
+        (StoredPosition("other", 4, 0), False),
+    ],
+)
+def test_only_an_older_store_has_no_row_a_lower_token_or_a_lower_position(
+    row: StoredPosition | None, is_older: bool
+) -> None:
+    assert is_rewound(row, token=3, position=5) is is_older
+
+
+@pytest.mark.parametrize("has_row", [True, False], ids=["lower token", "no row"])
+def test_a_store_with_a_lower_token_or_without_the_row_is_no_other_holder(has_row: bool) -> None:
+    """An older copy once looked like a take-over: the session was read from it and went on."""
+    bench = Bench()
+    bench.attach("s")  # under the next token
+    bench.submit("one")
+    bench.run()
+    older = Bench() if has_row else Bench("another")
+    bench.store.replace_inner(older.inner)
+    bench.submit("two")
+    bench.run()
+    assert bench.outcomes() == {1: C, 2: Outcome.REWOUND}

@@ -18,6 +18,7 @@ from memory.engine.errors import (
     SessionExists,
     SessionNotFound,
     StoreFault,
+    StoreRewound,
     StoreUnavailable,
     UnresolvedReference,
 )
@@ -212,6 +213,21 @@ async def test_a_heartbeat_that_finds_another_holder_drops_the_session() -> None
         await derive(host, "a fact")
         await host.renew_leases()
         assert host.open_session_ids == []
+
+
+async def test_a_heartbeat_on_an_older_store_stops_writes_and_keeps_what_is_in_memory() -> None:
+    store = FaultyStore(InMemoryStore())
+    async with hosting(store) as host:
+        await derive(host, "a fact")
+        store.replace_inner(InMemoryStore())
+        await host.renew_leases()
+        for _ in range(2):
+            with pytest.raises(StoreRewound, match="older than what was acknowledged"):
+                await derive(host, "another")
+        assert host.open_session_ids == ["s"]
+        stats = await (await host.view("s")).stats()
+        assert stats.structured["concept_count"] == 1
+        assert "writes are stopped" in stats.structured["warnings"][0]
 
 
 async def test_reads_warn_when_the_lease_was_not_confirmed_for_its_lifetime() -> None:

@@ -66,7 +66,7 @@ async def test_lost_lease_is_one_fence_however_it_is_noticed() -> None:
         store.fail_next("commit", FaultKind.LEASE_LOST)
         with pytest.raises(LeaseLost):
             await memory.derive(statement("tokens expire"), AGENT)
-        memory.on_lease_lost()  # the heartbeat comes to it later
+        memory.on_lease_lost(is_rewound=False)  # the heartbeat comes to it later
         assert noting.of("fenced") == ["lease_lost"]
 
 
