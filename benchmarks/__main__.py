@@ -13,6 +13,7 @@ from benchmarks import (
     canon_evaluation,
     event_latency,
     open_session,
+    portal,
     recall_latency,
     write_rate,
 )
@@ -25,6 +26,7 @@ BENCHMARKS: Final[dict[str, Callable[..., Report]]] = {
     "event_latency": event_latency.run,
     "canon_cycle": canon_cycle.run,
     "canon_evaluation": canon_evaluation.run,
+    "portal": portal.run,
 }
 RESULTS: Final = Path(__file__).parent / "results"
 

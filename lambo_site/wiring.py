@@ -184,7 +184,7 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
             meanings=meanings,
             beliefs=ShownBeliefs(graph, now, evidence_min_age),
         )
-        return _Recalled(result.context, result.as_wire(), result.as_ledger())
+        return _Recalled(result.context, result.as_wire(), result.as_ledger(), result.as_details())
 
     return Readers(recall=answer, inspect=_inspect, saints=_saints)
 
@@ -202,9 +202,10 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class _Recalled(_Shown):
-    """The answer to a question, with what the log may say of it."""
+    """The answer to a question, with what the log may say of it, and how it was found."""
 
     ledger: dict[str, Any]
+    details: dict[str, Any]
 
 
 def _inspect(

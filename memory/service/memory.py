@@ -569,14 +569,18 @@ class Memory(MemoryView, Writes, Readiness):
         if self._raise_fence(fence):
             self._link.forget(self)
 
-    def _stats(self) -> SessionStats:
+    @property
+    def flush_lag_seconds(self) -> float:
+        """How long the oldest write that is not settled waits; 0 while none does."""
         oldest = next(iter(self._pending.values()), None)
-        lag = 0.0 if oldest is None else self._clock.monotonic() - oldest.since
+        return 0.0 if oldest is None else self._clock.monotonic() - oldest.since
+
+    def _stats(self) -> SessionStats:
         return SessionStats(
             session_id=self.graph.session_id,
             counts=count_graph(self.graph),
             durability=str(self._config.durability),
-            flush_lag_ms=round(lag * 1000),
+            flush_lag_ms=round(self.flush_lag_seconds * 1000),
             flush_depth=self._pending_mutations,
             degraded=self._link.is_away,
             position=self.position,
