@@ -15,6 +15,7 @@ from benchmarks import (
     event_latency,
     guard_latency,
     open_session,
+    portal,
     recall_latency,
     write_rate,
 )
@@ -29,6 +30,7 @@ BENCHMARKS: Final[dict[str, Callable[..., Report]]] = {
     "canon_evaluation": canon_evaluation.run,
     "backup": backup.run,
     "guard_latency": guard_latency.run,
+    "portal": portal.run,
 }
 RESULTS: Final = Path(__file__).parent / "results"
 

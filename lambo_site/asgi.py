@@ -30,6 +30,7 @@ from lambo_site.api_door import ApiDoor, read_or_refuse  # noqa: E402
 from lambo_site.event_door import EventDoor  # noqa: E402
 from lambo_site.gate import Gate  # noqa: E402
 from lambo_site.metrics import Metrics  # noqa: E402
+from lambo_site.portal.health import history  # noqa: E402
 from lambo_site.signs import Signs  # noqa: E402
 from lambo_site.wiring import build_host  # noqa: E402
 from mcp_bridge.http_app import McpHttpApp  # noqa: E402
@@ -41,6 +42,7 @@ from memory.engine.rights import LOCAL, Rights, without_admin  # noqa: E402
 from memory.service.collector import keep_collections_short  # noqa: E402
 from memory.service.loop_lag import WINDOW_SECONDS, LoopLag  # noqa: E402
 from memory.service.store_access import session_not_found  # noqa: E402
+from memory.system import SystemClock  # noqa: E402
 from memory.verbs import VERBS  # noqa: E402
 from memory.version import VERSION  # noqa: E402
 
@@ -189,7 +191,10 @@ class Application:
         host = build_host(settings.PROCESS, node_id=held.node_id, measures=self._metrics)
         keep_collections_short()
         await host.start()
-        watching = asyncio.create_task(self._lag.watch(is_busy=_is_busy))
+        watching = [
+            asyncio.create_task(self._lag.watch(is_busy=_is_busy)),
+            asyncio.create_task(history.watch(host, self._lag, SystemClock().now)),
+        ]
         try:
             async with self._mcp.run():
                 runtime.set_host(host)
@@ -197,7 +202,8 @@ class Application:
                 runtime.set_host(None)
         finally:
             runtime.set_host(None)
-            watching.cancel()
+            for watch in watching:
+                watch.cancel()
             runtime.set_close_report(await host.close())
 
 

@@ -72,7 +72,7 @@ class EventDoor:
         await receive()
         try:
             headers = {
-                name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+                name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())
             }
             refusal = find_refusal(
                 headers,

@@ -32,17 +32,22 @@ class ShownHotList:
 
 
 def _entry(hit: Hit, now: Micros) -> HotEntry | None:
+    line = shown_line(hit, now)
+    return None if line is None else HotEntry(HotCondition(hit.condition), line)
+
+
+def shown_line(hit: Hit, now: Micros) -> str | None:
+    """What a reader is told of a finding; None for a contradiction, which is told otherwise."""
     match hit.condition:
         case Condition.CONFLICT:
             assert hit.writer is not None
-            line = conflict_line(hit.writer, hit.age_seconds(now))
+            return conflict_line(hit.writer, hit.age_seconds(now))
         case Condition.HIGH_RISK:
-            line = high_risk_line(hit.reason)
+            return high_risk_line(hit.reason)
         case Condition.DRIFT:
             assert hit.named_goal is not None
-            line = drift_line(hit.hops, hit.named_goal)
+            return drift_line(hit.hops, hit.named_goal)
         case Condition.STALE:
-            line = stale_line(hit.age_seconds(now))
+            return stale_line(hit.age_seconds(now))
         case Condition.CONTRADICTION:
             return None
-    return HotEntry(HotCondition(hit.condition), line)

@@ -189,7 +189,7 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
             meanings=meanings,
             beliefs=ShownBeliefs(graph, now, evidence_min_age),
         )
-        return _Recalled(result.context, result.as_wire(), result.as_ledger())
+        return _Recalled(result.context, result.as_wire(), result.as_ledger(), result.as_details())
 
     def judge(graph: Graph, request: GuardRequest, agent_id: str, now: Micros) -> Answer:
         beliefs = ShownBeliefs(graph, now, evidence_min_age)
@@ -212,9 +212,10 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class _Recalled(_Shown):
-    """The answer to a question, with what the log may say of it."""
+    """The answer to a question, with what the log may say of it, and how it was found."""
 
     ledger: dict[str, Any]
+    details: dict[str, Any]
 
 
 def _inspect(

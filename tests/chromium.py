@@ -130,8 +130,44 @@ class Browser:
     def focused(self) -> Element:
         return Element(self, self.ask("GET", "/element/active")[ELEMENT])
 
-    def run(self, script: str) -> Any:
-        return self.ask("POST", "/execute/sync", {"script": script, "args": []})
+    def run(self, script: str, *arguments: Any) -> Any:
+        """What a script returns; if that is a promise, what it comes to."""
+        return self.ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def be(self, width: int, height: int, *, is_dark: bool = False, is_phone: bool = False) -> None:
+        """Show pages as a screen of this size and kind does."""
+        self._command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=is_phone,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+        self._command("Emulation.setEmulatedMedia", features=[scheme])
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Press the mouse at one point of the window, move it to another, let go."""
+        moves = [
+            {"type": "pointerMove", "duration": 100, "x": round(x), "y": round(y)}
+            for x, y in (start, end)
+        ]
+        press, release = ({"type": f"pointer{act}", "button": 0} for act in ("Down", "Up"))
+        mouse = {
+            "type": "pointer",
+            "id": "mouse",
+            "parameters": {"pointerType": "mouse"},
+            "actions": [moves[0], press, moves[1], release],
+        }
+        self.ask("POST", "/actions", {"actions": [mouse]})
+
+    def picture(self) -> bytes:
+        """A PNG of what is in the window."""
+        return base64.b64decode(self._command("Page.captureScreenshot", format="png")["data"])
+
+    def _command(self, name: str, **params: Any) -> Any:
+        """A command of the browser's own protocol."""
+        return self.ask("POST", "/goog/cdp/execute", {"cmd": name, "params": params})
 
     def errors(self) -> list[str]:
         """What the pages complained of since this was asked last."""

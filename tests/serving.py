@@ -214,14 +214,14 @@ def serving(
 
 def _start(folder: Path, under: Sequence[str], variables: Mapping[str, str]) -> RunningServer:
     for _attempt in range(START_ATTEMPTS):
-        port = spare_port()
+        port = int(variables.get("LAMBO_PORT") or spare_port())
         log_path = folder / f"log-{port}-{time.monotonic_ns()}"
         began = time.monotonic()
         with log_path.open("wb") as log:
             process = subprocess.Popen(
                 [*under, *SERVE],
                 cwd=folder,
-                env=server_environment(folder, LAMBO_PORT=str(port), **variables),
+                env=server_environment(folder, **{**variables, "LAMBO_PORT": str(port)}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -164,5 +164,9 @@ class _Shown:
     def ledger(self) -> dict[str, Any]:
         return self.result.as_ledger()
 
+    @property
+    def details(self) -> dict[str, Any]:
+        return self.result.as_details()
+
     def as_wire(self) -> dict[str, Any]:
         return self.result.as_wire()

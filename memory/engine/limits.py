@@ -93,3 +93,16 @@ SAINTS_SHOWN = 200
 DISAPPEARANCES_PER_PAGE = 100
 REMOVALS_FOUND = 100
 """Removals that one name may mean: of one concept, or of one content."""
+
+PORTAL_NODES = 4_000
+"""Concepts in one picture of the portal: the newest, and those that most rests on."""
+PORTAL_EDGES = 20_000
+PORTAL_REACH = 2_000
+"""Concepts lit up around one, and at most DEPTH_MAX steps away."""
+PORTAL_ROWS = 50
+"""Rows in each list of the portal."""
+PORTAL_JUDGED = 40
+"""Concepts whose way to the next status is looked at, those that most rests on."""
+PORTAL_SESSIONS = 1_000
+HEALTH_SAMPLES = 360
+"""Kept of each open session and of the server: an hour, one every ten seconds."""

@@ -35,7 +35,8 @@ class CycleWork:
         """Without `ticks` cycles run only where somebody asks for them."""
         self._cycles = cycles
         self._ticks = ticks and cycles is not None
-        self._memories = memories
+        self.memories = memories
+        """The open sessions; asking for them here keeps none open."""
         self._tokens = tokens
         self._clock = clock
         self._spawn = spawn

@@ -33,6 +33,10 @@ class RecallAnswer(Answer, Protocol):
     @property
     def ledger(self) -> dict[str, Any]: ...
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """For who looks over an agent's shoulder: `tokens`, and `legs` of each hit in order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Readers:
@@ -64,8 +68,18 @@ class MemoryView:
         self._readers = readers
         self._clock = clock
 
-    async def recall(self, request: RecallRequest, *, agent_id: str | None = None) -> Reply:
-        """What the session knows that answers a question; `agent_id` is shown it, if named."""
+    @property
+    def now(self) -> Micros:
+        """The instant at which a question would be asked."""
+        return self._clock.now()
+
+    async def recall(
+        self, request: RecallRequest, *, agent_id: str | None = None, with_details: bool = False
+    ) -> Reply:
+        """What the session knows that answers a question; `agent_id` is shown it, if named.
+
+        With `with_details` the reply also tells how it was found.
+        """
         began_at = perf_counter()
         if request.vector is not None:
             check_allowed("vector", is_allowed=self._accepts_vectors)
@@ -78,6 +92,8 @@ class MemoryView:
         found = self._readers.recall(self.graph, request, now, meanings, self.cycles)
         ended_at = perf_counter()
         reply = Reply.of(found)
+        if with_details:
+            reply.structured["details"] = found.details
         log.info(
             "a recall in session %s took %.1f ms",
             self.graph.session_id,

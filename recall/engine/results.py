@@ -152,6 +152,11 @@ class RecallResult:
             "cold_start": self.cold_start,
         }
 
+    def as_details(self) -> dict[str, Any]:
+        """How the answer came about: its cost in tokens, and the legs of each hit, in order."""
+        legs = [[str(leg) for leg in hit.legs] for hit in self.hits]
+        return {"tokens": self.tokens, "legs": legs}
+
     def as_detailed(self) -> dict[str, Any]:
         """The detailed form, without the context block."""
         return {

@@ -62,7 +62,7 @@ def test_wheel_holds_every_file_of_the_packages_and_no_other(wheel: Path) -> Non
         if path.is_file()
     }
     assert held == expected
-    assert "lambo_site/templates/index.html" in held
+    assert "lambo_site/templates/portal/page.html" in held
     assert "memory/migrations/0001_initial.py" in held
 
 
