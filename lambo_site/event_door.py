@@ -72,7 +72,8 @@ class EventDoor:
         await receive()
         try:
             headers = {
-                name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())
+                name.decode("latin-1"): value.decode("latin-1")
+                for name, value in scope.get("headers", ())
             }
             refusal = find_refusal(
                 headers,
@@ -109,17 +110,17 @@ class EventDoor:
         """The person who is logged in, where nothing else is shown and something has to be."""
         if not settings.PROCESS.requires_tokens:
             return None
-        if any(name.lower() in _CREDENTIALS for name, _ in scope["headers"]):
+        if any(name.lower() in _CREDENTIALS for name, _ in scope.get("headers", ())):
             return None
         if _header(scope, b"cookie") is None:
             return None
         if scope["type"] == "websocket" and _header(scope, b"origin") is None:
             raise unauthenticated()  # every browser names the page a socket is opened from
-        return await find_person(scope["headers"])
+        return await find_person(scope.get("headers", ()))
 
 
 def _header(scope: Any, name: bytes) -> str | None:
-    for key, value in scope["headers"]:
+    for key, value in scope.get("headers", ()):
         if key.lower() == name:
             return str(value.decode("latin-1"))
     return None
