@@ -88,8 +88,8 @@ def _take(
                 rows = _told(name, tables.read_engine_rows(cursor, model), progress)
                 writer.add_table(name, "engine", columns, rows)
         # A key that the rows are not linked with proves nothing, and is none of the backup's.
-        print_of_key = None if chain_key is None else key_fingerprint(chain_key.encode())
-        fits = print_of_key is not None and print_of_key == known
+        fingerprint = None if chain_key is None else key_fingerprint(chain_key.encode())
+        fits = fingerprint is not None and fingerprint == known
         manifest = new_manifest(
             writer,
             made_at=now,
