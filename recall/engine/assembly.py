@@ -113,6 +113,8 @@ def render_block(hit: Hit, *, show_authors: bool) -> str:
         blast_radius=hit.blast_radius,
         author=hit.author if show_authors else None,
         stands_for=hit.skipped_redundant,
+        also_in=hit.also_in,
+        session=hit.session,
     )
     return "\n".join([label, *(annotation.text for annotation in hit.annotations)])
 

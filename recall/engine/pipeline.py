@@ -15,7 +15,7 @@ from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.requests import RecallRequest
 from memory.engine.times import Micros
-from memory.engine.types import Status
+from memory.engine.types import NodeId, Status
 from recall.engine.assembly import assemble, build_hit, empty_context_warnings, warning_lines
 from recall.engine.beliefs import NO_BELIEFS, Beliefs, Doubts
 from recall.engine.candidates import Leg
@@ -29,8 +29,21 @@ from recall.engine.hot_list import NO_HOT_LIST, HotEntry, HotList
 from recall.engine.members import find_accepted, gather
 from recall.engine.ranking import Scores, blend, has_standing, select
 from recall.engine.redundancy import Distinct, looked_at, pick_distinct
-from recall.engine.results import Annotation, AnnotationKind, RecallResult
+from recall.engine.results import Annotation, AnnotationKind, Hit, RecallResult
 from recall.engine.settings import DEFAULT_SETTINGS, RecallSettings
+
+
+class Ranked(NamedTuple):
+    """What a session answers, in order, before a token budget cuts it.
+
+    `forced` are the hits that hold no slot, `by_traversal` tells that they are the dependents of
+    what was asked about, `cold_start` that some hit was ranked without a standing.
+    """
+
+    hits: tuple[Hit, ...]
+    forced: frozenset[NodeId] = frozenset()
+    by_traversal: bool = False
+    cold_start: bool = False
 
 
 class _Shown(NamedTuple):
@@ -55,7 +68,46 @@ def recall(
     meanings: Meanings | None = None,
     beliefs: Beliefs = NO_BELIEFS,
 ) -> RecallResult:
-    """Answer a question from one session's graph.
+    """Answer a question from one session's graph; the arguments are those of `rank`."""
+    ranked = rank(
+        graph,
+        request,
+        now=now,
+        scores=scores,
+        hot=hot,
+        settings=settings,
+        blast_radius=blast_radius,
+        meanings=meanings,
+        beliefs=beliefs,
+    )
+    assembled = assemble(
+        ranked.hits, max_tokens=request.max_tokens, show_authors=settings.show_authors
+    )
+    notices = traversal_notices(ranked, assembled.hits)
+    told = [notice.text for notice in notices] or warning_lines(ranked.hits)
+    return RecallResult(
+        context=assembled.context,
+        tokens=assembled.tokens,
+        hits=assembled.hits,
+        response_annotations=notices,
+        warnings=(*told, *empty_context_warnings(assembled)),
+        cold_start=ranked.cold_start,
+    )
+
+
+def rank(
+    graph: Graph,
+    request: RecallRequest,
+    *,
+    now: Micros,
+    scores: Scores | None = None,
+    hot: HotList = NO_HOT_LIST,
+    settings: RecallSettings = DEFAULT_SETTINGS,
+    blast_radius: Callable[[int], int] | None = None,
+    meanings: Meanings | None = None,
+    beliefs: Beliefs = NO_BELIEFS,
+) -> Ranked:
+    """The hits of one session's graph with all their lines, however long they are together.
 
     `meanings` is what was looked up of the query's meaning; without it words alone decide.
 
@@ -66,7 +118,7 @@ def recall(
     radius = graph.blast_radius if blast_radius is None else blast_radius
     dependency = answer_dependency_question(graph, request.query)
     if dependency is not None:
-        return _answer_by_traversal(graph, request, dependency, radius=radius, settings=settings)
+        return _answer_by_traversal(graph, request, dependency, radius=radius)
 
     members = gather(graph, request, settings=settings, meanings=meanings)
     rows = members.rows
@@ -107,14 +159,19 @@ def recall(
         for one in shown
         for replacement in [doubts.find_replacement(one.row, rows_shown)]
     ]
-    assembled = assemble(hits, max_tokens=request.max_tokens, show_authors=settings.show_authors)
-    return RecallResult(
-        context=assembled.context,
-        tokens=assembled.tokens,
-        hits=assembled.hits,
-        warnings=(*warning_lines(hits), *empty_context_warnings(assembled)),
+    return Ranked(
+        tuple(hits),
+        frozenset(graph.id_at(one.row) for one in shown if one.row in forced),
         cold_start=any(not has_standing(scores, one.row) for one in shown),
     )
+
+
+def traversal_notices(ranked: Ranked, assembled: Sequence[Hit]) -> tuple[Annotation, ...]:
+    """What is said of an answer by traversal, of which these hits were shown or left out."""
+    if not ranked.by_traversal:
+        return ()
+    fitted = sum(hit.included_in_context for hit in assembled)
+    return (Annotation(AnnotationKind.TRAVERSAL, traversal_notice(fitted)),)
 
 
 def _pick(
@@ -174,8 +231,7 @@ def _answer_by_traversal(
     answer: DependencyAnswer,
     *,
     radius: Callable[[int], int],
-    settings: RecallSettings,
-) -> RecallResult:
+) -> Ranked:
     """The dependents themselves, by the strength of their tie; only load-bearing lines."""
     rows, weights = answer.rows, answer.weights
     accepted = find_accepted(graph, request)
@@ -192,16 +248,7 @@ def _answer_by_traversal(
         )
         for position in select(graph, rows, weights, top_k=request.top_k)
     ]
-    assembled = assemble(hits, max_tokens=request.max_tokens, show_authors=settings.show_authors)
-    fitted = sum(hit.included_in_context for hit in assembled.hits)
-    notice = Annotation(AnnotationKind.TRAVERSAL, traversal_notice(fitted))
-    return RecallResult(
-        context=assembled.context,
-        tokens=assembled.tokens,
-        hits=assembled.hits,
-        response_annotations=(notice,),
-        warnings=(notice.text, *empty_context_warnings(assembled)),
-    )
+    return Ranked(tuple(hits), by_traversal=True)
 
 
 def _live_entries(graph: Graph, hot: HotList, rows: Rows) -> dict[int, Sequence[HotEntry]]:

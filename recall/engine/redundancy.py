@@ -86,6 +86,11 @@ def _says_the_same(graph: Graph, one: int, other: int, kind: SkipRedundant) -> b
         return True
     if kind is not SkipRedundant.SIMILAR or not _is_similar(graph, one, other):
         return False
+    return is_one_claim(left, right)
+
+
+def is_one_claim(left: str, right: str) -> bool:
+    """Whether two texts of near vectors differ in nothing that makes two claims of them."""
     return find_veto(left, right) is None and not _has_moved_words(left, right)
 
 

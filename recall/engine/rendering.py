@@ -108,11 +108,14 @@ def hit_label(
     blast_radius: int | None,
     author: str | None = None,
     stands_for: Sequence[NodeId] = (),
+    also_in: Sequence[tuple[str, NodeId]] = (),
+    session: str | None = None,
 ) -> str:
     """The first line of a hit's block. `blast_radius` is given for Canonical hits, and only those.
 
     `author` is an agent id, or None to leave it out. `stands_for` are the ids of concepts that say
-    the same and are not shown.
+    the same and are not shown, `also_in` the sessions and ids of copies in other sessions.
+    `session` is where the hit comes from, if that is not the session asked.
     """
     traits = [str(concept_type)]
     figures = [f"score {score:.2f}"]
@@ -123,9 +126,17 @@ def hit_label(
         named = " ".join(node_id[:SHORT_ID_CHARACTERS] for node_id in stands_for[:STANDS_FOR_SHOWN])
         others = len(stands_for) - STANDS_FOR_SHOWN
         figures.append(f"also {named}" + (f" +{others} more" if others > 0 else ""))
+    if also_in:
+        named = " ".join(
+            f"{node_id[:SHORT_ID_CHARACTERS]} in {one_line(name)}"
+            for name, node_id in also_in[:STANDS_FOR_SHOWN]
+        )
+        others = len(also_in) - STANDS_FOR_SHOWN
+        figures.append(f"also {named}" + (f" +{others} more" if others > 0 else ""))
     if author is not None:
         traits.append(f"by {one_line(author)}")
-    return f"{one_line(content)} [{', '.join(traits)}] ({', '.join(figures)})"
+    origin = "" if session is None else f" from {one_line(session)}"
+    return f"{one_line(content)} [{', '.join(traits)}] ({', '.join(figures)}){origin}"
 
 
 def node_label(graph: Graph, row: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory.engine.showing import cut
 from memory.engine.types import ConceptType, NodeId, Status
@@ -43,6 +43,16 @@ class Annotation:
         return {"kind": str(self.kind), "text": self.text}
 
 
+class Elsewhere(NamedTuple):
+    """A copy of a hit in another session."""
+
+    session: str
+    node_id: NodeId
+
+    def as_wire(self) -> dict[str, str]:
+        return self._asdict()
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One concept of an answer.
@@ -51,7 +61,8 @@ class Hit:
     `legs` tell how it was found. `included_in_context` is False when the token budget left its
     block out. `companion_of` names the contradicted hit that it was brought in beside;
     `possibly_superseded_by` the hit that seems to say the same with another value;
-    `skipped_redundant` what it stands for, because it says the same.
+    `skipped_redundant` what it stands for, because it says the same. `session` is the layer it
+    comes from, None for the session that was asked; `also_in` tells which layers hold it too.
     """
 
     node_id: NodeId
@@ -67,6 +78,8 @@ class Hit:
     companion_of: NodeId | None = None
     possibly_superseded_by: NodeId | None = None
     skipped_redundant: tuple[NodeId, ...] = ()
+    session: str | None = None
+    also_in: tuple[Elsewhere, ...] = ()
 
     @property
     def is_canonical(self) -> bool:
@@ -87,14 +100,17 @@ class Hit:
         return wire | self._relations()
 
     def _relations(self) -> dict[str, Any]:
-        """What it is to other hits; empty for almost all."""
+        """What it is to other hits and sessions; empty for almost all."""
         found = {
+            "session": self.session,
             "companion_of": self.companion_of,
             "possibly_superseded_by": self.possibly_superseded_by,
         }
         told: dict[str, Any] = {name: one for name, one in found.items() if one is not None}
         if self.skipped_redundant:
             told["skipped_redundant"] = list(self.skipped_redundant)
+        if self.also_in:
+            told["also_in"] = [copy.as_wire() for copy in self.also_in]
         return told
 
     def as_detailed(self) -> dict[str, Any]:

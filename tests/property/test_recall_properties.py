@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from hypothesis import given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory.engine.config import SkipRedundant, SuspectedLine
 from memory.engine.graph import Graph
-from memory.engine.requests import ConceptFilter, Match, RecallRequest
+from memory.engine.requests import ConceptFilter, Layer, Match, RecallRequest
 from memory.engine.rules import EDGES
 from memory.engine.snapshot import load_snapshot
 from memory.engine.text import canonical_key
@@ -30,7 +30,8 @@ from recall.engine.dependents import answer_dependency_question
 from recall.engine.expansion import FOLLOWED, expand
 from recall.engine.hot_list import HotCondition, HotEntry
 from recall.engine.inspection import inspect
-from recall.engine.pipeline import recall
+from recall.engine.layers import merge, note_layer, note_tier
+from recall.engine.pipeline import rank, recall
 from recall.engine.ranking import Scores
 from recall.engine.results import RecallResult
 from recall.engine.settings import DEFAULT_SETTINGS, RecallSettings
@@ -496,3 +497,33 @@ def test_what_is_redundant_does_not_depend_on_the_order_of_writing(
     assert recall(one, request, now=START, settings=settings) == recall(
         other, request, now=START, settings=settings
     )
+
+
+@given(snapshots(), requests(), hot_lists())
+def test_merged_with_no_layer_an_answer_is_the_same_byte_for_byte(
+    snapshot: Snapshot, request: RecallRequest, hot: PlantedHotList
+) -> None:
+    graph = load_snapshot(snapshot)
+    settings = replace(DEFAULT_SETTINGS, suspected_supersession_line=SuspectedLine.ON)
+    known: dict[str, Any] = {"hot": hot, "settings": settings, "beliefs": _Shaken(graph)}
+    plain = recall(graph, request, now=START, **known)
+    ranked = rank(graph, request, now=START, **known)
+    merged = merge(
+        [note_tier(graph, ranked)], request, query=None, contract=None, settings=settings
+    )
+    assert merged == plain
+    assert merged.as_wire() == plain.as_wire()
+
+
+@given(snapshots(), requests(), hot_lists(), st.floats(0.01, 100))
+def test_a_layer_with_nothing_to_say_changes_nothing(
+    snapshot: Snapshot, request: RecallRequest, hot: PlantedHotList, weight: float
+) -> None:
+    """Nothing here has a vector, so that of a layer only dependents could come."""
+    asked = replace(request, query=request.query.removeprefix("what depends on "))
+    graph = load_snapshot(snapshot)
+    other = load_snapshot(snapshot._replace(session_id="other"))
+    plain = recall(graph, asked, now=START, hot=hot)
+    own = note_tier(graph, rank(graph, asked, now=START, hot=hot))
+    layer = note_layer(other, rank(other, asked, now=START, hot=hot), Layer("other", weight))
+    assert merge([own, layer], asked, query=None, contract=None).as_wire() == plain.as_wire()
