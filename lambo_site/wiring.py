@@ -5,7 +5,7 @@ Owns which adapter stands behind each port. Decides nothing a setting does not s
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,11 +23,11 @@ from memory.data_folder import DataFolder
 from memory.demo_profile import DemoClock, SequentialIds, check_demo_session
 from memory.embed.registry import build_embedder
 from memory.engine.config import Config, Durability
-from memory.engine.embedding import Embedder
+from memory.engine.embedding import Embedder, EmbeddingContract, Vector
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.ports import Clock, GraphStore, IdSource
-from memory.engine.requests import Caller, GuardRequest, InspectRequest, RecallRequest
+from memory.engine.requests import Caller, GuardRequest, InspectRequest, Layer, RecallRequest
 from memory.engine.times import SECOND, Micros
 from memory.engine.tokens import TokenStore
 from memory.service.audit_keeper import UNSEALED, AuditKeeper
@@ -39,13 +39,14 @@ from memory.service.measures import NO_MEASURES, Measures
 from memory.service.memory import Memory
 from memory.service.replies import Answer, Reply
 from memory.service.tokens import OnWriter, TokenKeeper
-from memory.service.view import MemoryView, Readers, RecallAnswer
+from memory.service.view import MemoryView, Ranking, Readers, RecallAnswer
 from memory.service.writes import Writes
 from memory.system import RandomIds, SystemClock, draw_token
 from recall.engine.guarding import guard
 from recall.engine.hot_list import NO_HOT_LIST, HotList
 from recall.engine.inspection import inspect
-from recall.engine.pipeline import recall
+from recall.engine.layers import Tier, layer_request, merge, note_layer, note_tier
+from recall.engine.pipeline import rank, recall
 from recall.engine.ranking import Scores
 from recall.engine.settings import FusionSettings, RecallSettings
 
@@ -175,10 +176,7 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
         meanings: Meanings | None,
         cycles: SessionCycles | None,
     ) -> RecallAnswer:
-        scores: Scores | None = None
-        hot: HotList = NO_HOT_LIST
-        if isinstance(cycles, CanonSessionCycles):
-            scores, hot = cycles.scores, ShownHotList(cycles.hot(graph, now))
+        scores, hot = _standing(graph, now, cycles)
         result = recall(
             graph,
             request,
@@ -196,7 +194,54 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
         verdict = guard(graph, request, agent_id=agent_id, now=now, beliefs=beliefs)
         return _Shown(verdict.text, verdict.as_wire())
 
-    return Readers(recall=answer, inspect=_inspect, saints=_saints, guard=judge)
+    def rank_alone(
+        graph: Graph,
+        request: RecallRequest,
+        now: Micros,
+        meanings: Meanings | None,
+        cycles: SessionCycles | None,
+        layer: Layer | None,
+    ) -> Tier:
+        scores, hot = _standing(graph, now, cycles)
+        ranked = rank(
+            graph,
+            request if layer is None else layer_request(request),
+            now=now,
+            scores=scores,
+            hot=hot,
+            settings=settings,
+            meanings=meanings,
+            beliefs=ShownBeliefs(graph, now, evidence_min_age),
+        )
+        return note_tier(graph, ranked) if layer is None else note_layer(graph, ranked, layer)
+
+    def merge_tiers(
+        tiers: Sequence[Ranking],
+        request: RecallRequest,
+        query: Vector | None,
+        contract: EmbeddingContract | None,
+    ) -> RecallAnswer:
+        known = [tier for tier in tiers if isinstance(tier, Tier)]
+        result = merge(known, request, query=query, contract=contract, settings=settings)
+        return _Recalled(result.context, result.as_wire(), result.as_ledger(), result.as_details())
+
+    return Readers(
+        recall=answer,
+        inspect=_inspect,
+        saints=_saints,
+        guard=judge,
+        rank=rank_alone,
+        merge=merge_tiers,
+    )
+
+
+def _standing(
+    graph: Graph, now: Micros, cycles: SessionCycles | None
+) -> tuple[Scores | None, HotList]:
+    """What the background cycles say of a session's concepts; nothing where there are none."""
+    if isinstance(cycles, CanonSessionCycles):
+        return cycles.scores, ShownHotList(cycles.hot(graph, now))
+    return None, NO_HOT_LIST
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,10 @@ cannot spell a vector, and one that does not wait has to spend another call on t
 is for programs: words narrow a question as well."""
 NOT_LISTED: Final = frozenset(
     {
-        *("admission", "cycles", "embedding", "resident_bytes"),
-        *("companion_of", "possibly_superseded_by", "skipped_redundant"),
+        *("admission", "cycles", "embedding", "resident_bytes", "levels"),
+        *("dead_lettered", "edges_by_type", "epoch", "flush_depth", "flush_lag_ms", "position"),
+        *("concepts_by_status", "set_aside"),
+        *("companion_of", "possibly_superseded_by", "skipped_redundant", "also_in", "source"),
     }
 )
 """Fields that come with a result and stand in no schema of one: long, and in its text or for

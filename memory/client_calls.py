@@ -102,6 +102,15 @@ class Filter(TypedDict, total=False):
     match: str
 
 
+class LayerFields(TypedDict):
+    """Another session of a recall. `weight` is what its places count, where those of the session
+    asked count 1; `min_similarity` the least cosine of a hit with the question."""
+
+    session: str
+    weight: NotRequired[float]
+    min_similarity: NotRequired[float]
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request, the same for every attempt. `path` starts behind the API's own."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import memory.client_calls as calls
-from memory.client_calls import Call, ConceptFields, Filter
+from memory.client_calls import Call, ConceptFields, Filter, LayerFields
 from memory.client_events import events_call
 
 R = TypeVar("R")
@@ -230,12 +230,13 @@ class Verbs(ABC, Generic[R]):
         vector: Iterable[float] | None = None,
         vector_model: str | None = None,
         wanted: Filter | None = None,
+        layers: Iterable[LayerFields] = (),
         agent_id: str | None = None,
     ) -> R:
         """What the session knows that answers a question.
 
         With a `vector`, which `vector_model` made, meaning is looked for by that. Only concepts
-        that the filter `wanted` accepts are shown.
+        that the filter `wanted` accepts are shown. `layers` are looked at too, nearest first.
         """
         arguments = calls.given(
             query=query,
@@ -245,6 +246,7 @@ class Verbs(ABC, Generic[R]):
             vector=None if vector is None else list(vector),
             vector_model=vector_model,
             **calls.filter_arguments(wanted),
+            layers=[dict(layer) for layer in layers] or None,
         )
         return self._verb(session, "recall", arguments, agent_id, None)
 

@@ -64,6 +64,13 @@ class AnnotationRecord(Record):
     text: str
 
 
+class ElsewhereRecord(Record):
+    """A copy of a hit in a layer."""
+
+    session: str
+    node_id: str
+
+
 class HitRecord(Record):
     """One concept of an answer. `blast_radius` is given for canonical ones."""
 
@@ -78,6 +85,8 @@ class HitRecord(Record):
     companion_of: str | None = None
     possibly_superseded_by: str | None = None
     skipped_redundant: list[str] = []
+    session: str | None = None
+    also_in: list[ElsewhereRecord] = []
 
 
 class RecallReply(Answered):
@@ -86,6 +95,7 @@ class RecallReply(Answered):
     context: str
     hits: list[HitRecord]
     left_out: int
+    source: Literal["store"] | None = None
 
 
 class ConceptRecord(Record):

@@ -7,9 +7,10 @@ and that checks lengths, ranges and characters.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from memory.argument_types import (
     CONCEPT_TYPES,
@@ -29,6 +30,7 @@ from memory.argument_types import (
     ModelName,
     NodeIdText,
     Part,
+    SessionName,
     Text,
     Texts,
     TimeText,
@@ -40,6 +42,7 @@ from memory.argument_types import (
 from memory.engine import limits
 from memory.engine.events import EVENT_ID_MAX, EventsRequest
 from memory.engine.requests import (
+    LAYER_WEIGHT,
     ActionRequest,
     ConceptInput,
     ConceptsRequest,
@@ -47,11 +50,16 @@ from memory.engine.requests import (
     DeriveRequest,
     GuardRequest,
     InspectRequest,
+    Layer,
     RecallRequest,
     ReleaseRequest,
     ReserveRequest,
 )
 from memory.engine.times import Micros, parse_rfc3339
+
+# As published; the engine's record enforces it.
+_OVER_0: Final[JsonDict] = {"exclusiveMinimum": 0}
+_SHARE: Final[JsonDict] = {"minimum": 0, "maximum": 1}
 
 
 class ConceptArgument(Part):
@@ -132,6 +140,19 @@ class ActionArguments(Arguments):
         )
 
 
+class LayerArgument(Part):
+    """Another session to look at."""
+
+    session: SessionName
+    weight: Annotated[
+        float, Field(description="Over 0; this session counts 1.", json_schema_extra=_OVER_0)
+    ] = LAYER_WEIGHT
+    min_similarity: Annotated[
+        Annotated[float, Field(json_schema_extra=_SHARE)] | None,
+        Field(description="Least likeness of a result."),
+    ] = None
+
+
 class _Question(Arguments):
     """What is asked, and how much to answer."""
 
@@ -153,6 +174,13 @@ class _Question(Arguments):
         VectorNumbers | None, Field(description="What your own model makes of the question.")
     ] = None
     vector_model: Annotated[ModelName | None, Field(description=VECTOR_MODEL)] = None
+    layers: Annotated[
+        list[LayerArgument],
+        Field(
+            max_length=limits.LIMIT_LAYERS,
+            description="Other sessions to search too, nearest first.",
+        ),
+    ] = []
 
 
 # A model's fields come in the order of its bases from the last: the question first.
@@ -168,6 +196,9 @@ class RecallArguments(FilterArguments, _Question):
             _numbers(self.vector),
             self.vector_model,
             self.to_filter(),
+            tuple(
+                Layer(layer.session, layer.weight, layer.min_similarity) for layer in self.layers
+            ),
         )
 
 

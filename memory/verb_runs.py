@@ -125,10 +125,10 @@ async def synonym(
 
 
 async def recall(
-    host: SessionHost, session: str, caller: Caller, arguments: schemas.RecallArguments
+    host: SessionHost, session: str, caller: Admitted, arguments: schemas.RecallArguments
 ) -> Reply:
     request = arguments.to_request()
-    return await (await host.view(session)).recall(request, agent_id=caller.agent_id)
+    return await host.views.recall(await host.view(session), request, caller, caller.rights)
 
 
 async def inspect(

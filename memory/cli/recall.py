@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory.cli.verb import (
     Invocation,
+    UsageError,
     Verb,
     add_filter_options,
     add_subject,
@@ -18,6 +19,7 @@ from memory.cli.verb import (
 
 if TYPE_CHECKING:
     from memory.client import Answer
+    from memory.client_calls import LayerFields
 
 FLAG: Final = "⚑"
 
@@ -31,6 +33,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--traversal-depth", metavar="N", type=int, help="how many links to follow (0-5)"
     )
+    parser.add_argument(
+        "--layer",
+        metavar="SESSION[:WEIGHT[:MIN_SIMILARITY]]",
+        action="append",
+        default=[],
+        help="look at this session too (again for more, nearest first); WEIGHT is what its places "
+        "count (this session: 1, default: 0.5), MIN_SIMILARITY the least likeness of a hit (0-1)",
+    )
     add_filter_options(parser)
     add_vector_options(parser, "the question")
 
@@ -38,6 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, invocation: Invocation) -> Answer:
     query = subject(arguments, "query")
     vector = read_vector(arguments)
+    layers = [read_layer(given) for given in arguments.layer]
     with invocation.client() as client:
         return client.recall(
             invocation.session,
@@ -48,27 +59,51 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
             vector=vector,
             vector_model=arguments.vector_model,
             wanted=read_filter(arguments),
+            layers=layers,
         )
+
+
+def read_layer(given: str) -> LayerFields:
+    """A layer as it was given: up to two numbers behind a name, which may hold colons itself."""
+    name, *numbers = given.rsplit(":", 2)
+    read = [_number(text) for text in numbers]
+    if len(read) == 2 and read[0] is None:  # the first of them belongs to the name
+        name, read = f"{name}:{numbers[0]}", read[1:]
+    if read and read[-1] is None:
+        raise UsageError(f"--layer {given}: what follows the last colon is no number")
+    layer: LayerFields = {"session": name}
+    if read and read[0] is not None:
+        layer["weight"] = read[0]
+    if len(read) == 2 and read[1] is not None:
+        layer["min_similarity"] = read[1]
+    return layer
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def render(answer: Answer) -> str:
     """The context block, preceded by every warning that the token budget cut off with its hit."""
-    context = answer["text"]
-    shown = set(context.splitlines())
-    lost = [line for line in _warning_lines(answer["structured"]) if line not in shown]
+    context, structured = answer["text"], answer["structured"]
+    shown = {*context.splitlines(), *_lines_of_hits(structured, included=True)}
+    cut_off = _lines_of_hits(structured, included=False)
+    lost = [line for line in (*cut_off, *structured.get("warnings", ())) if line not in shown]
     header = [line if FLAG in line else f"{FLAG} {line}" for line in dict.fromkeys(lost)]
     return "\n".join(header + [""] * bool(header and context) + [context] * bool(context))
 
 
-def _warning_lines(structured: dict[str, Any]) -> list[str]:
-    """Annotations of hits left out of the context first, then the other warnings."""
-    left_out = [
-        annotation["text"]
+def _lines_of_hits(structured: dict[str, Any], *, included: bool) -> list[str]:
+    """The warnings of the hits in the context, or of those left out, as `warnings` has them."""
+    return [
+        f"[{hit['session']}] {annotation['text']}" if "session" in hit else annotation["text"]
         for hit in structured.get("hits", ())
-        if not hit.get("included_in_context", True)
+        if hit.get("included_in_context", True) is included
         for annotation in hit.get("annotations", ())
     ]
-    return [*left_out, *structured.get("warnings", ())]
 
 
 VERB: Final = Verb(

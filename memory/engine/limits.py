@@ -50,6 +50,8 @@ SESSIONS_PER_PAGE = 200
 CONCEPTS_PER_PAGE = 100
 PAGE_PLACE_BYTES = 64
 LIMIT_FILTER_AGENTS = 64
+LIMIT_LAYERS = 8
+"""Sessions that one recall looks at behind the one that is asked."""
 ACCEPTED_WRITES = 1_000
 ACCEPTED_BYTES = 8 * 1024 * 1024
 """Accepted writes of one session that wait to be applied, and what they say together; over either,

@@ -20,6 +20,9 @@ from memory.engine.times import EARLIEST, LATEST, Micros
 from memory.engine.types import ConceptType, Json, Status
 
 _REFUSED_IN_SESSION_NAMES = frozenset('/\\*?[]{}%"<>|')
+LAYER_WEIGHT = 0.5
+"""Of a layer that says none."""
+
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -69,13 +72,13 @@ def check_name(field: str, value: str, limit_bytes: int) -> None:
         )
 
 
-def check_session_name(value: str) -> None:
+def check_session_name(value: str, field: str = "session") -> None:
     """Refuse a session name that could not stand in a path or would read as a pattern."""
-    check_name("session", value, limits.SESSION_NAME_BYTES)
+    check_name(field, value, limits.SESSION_NAME_BYTES)
     refused = sorted(set(value) & _REFUSED_IN_SESSION_NAMES)
     if refused or value in (".", ".."):
         shown = " ".join(refused) or value
-        raise InvalidArgument("session", f"session may not contain {shown}")
+        raise InvalidArgument(field, f"{field} may not contain {shown}")
 
 
 def parse_node_id(field: str, value: str) -> str:
@@ -296,11 +299,39 @@ class ConceptsRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Layer:
+    """Another session that a recall looks at.
+
+    `weight` is what its places count, where those of the session asked count 1. `min_similarity` is
+    the least cosine of a hit with the question, None for the line of the session's contract.
+    """
+
+    session: str
+    weight: float = LAYER_WEIGHT
+    min_similarity: float | None = None
+
+    def check(self, field: str) -> None:
+        """Refuse what no session can be looked at with; `field` is where it stands."""
+        check_session_name(self.session, f"{field}.session")
+        if not _is_number(self.weight) or self.weight <= 0:
+            raise InvalidArgument(f"{field}.weight", f"{field}.weight must be a number over 0")
+        least = self.min_similarity
+        if least is not None and not (_is_number(least) and 0 <= least <= 1):
+            where = f"{field}.min_similarity"
+            raise InvalidArgument(where, f"{where} must be in 0..=1", minimum=0, maximum=1)
+
+
+def _is_number(value: float) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+@dataclass(frozen=True, slots=True)
 class RecallRequest:
     """A question, and how much of the answer to show.
 
     `vector` stands for the query where the question is asked by meaning; `vector_model` made it.
-    `wanted` says which concepts may be shown.
+    `wanted` says which concepts may be shown. `layers` are other sessions that are looked at too,
+    nearest first.
     """
 
     query: str
@@ -310,9 +341,16 @@ class RecallRequest:
     vector: tuple[float, ...] | None = None
     vector_model: str | None = None
     wanted: ConceptFilter = EVERY_CONCEPT
+    layers: tuple[Layer, ...] = ()
 
     def __post_init__(self) -> None:
         check_text("query", self.query)
+        check_count("layers", len(self.layers), limits.LIMIT_LAYERS)
+        for place, layer in enumerate(self.layers):
+            layer.check(f"layers[{place}]")
+            if any(other.session == layer.session for other in self.layers[:place]):
+                field = f"layers[{place}].session"
+                raise InvalidArgument(field, f"{field} stands in layers already")
         check_range("top_k", self.top_k, limits.TOP_K_MIN, limits.TOP_K_MAX)
         check_range("max_tokens", self.max_tokens, limits.MAX_TOKENS_MIN, limits.MAX_TOKENS_MAX)
         check_range("traversal_depth", self.traversal_depth, limits.DEPTH_MIN, limits.DEPTH_MAX)

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -25,10 +24,8 @@ from memory.engine.errors import (
     NoEmbedder,
     SessionClosed,
     SessionExists,
-    SessionNotFound,
     StoreUnavailable,
 )
-from memory.engine.graph import Graph
 from memory.engine.limits import SESSIONS_PER_PAGE
 from memory.engine.ports import Clock, GraphStore, IdSource, Lease, LoadedSession
 from memory.engine.requests import Caller, check_session_name
@@ -59,6 +56,7 @@ from memory.service.tokens import OnWriter, TokenKeeper
 from memory.service.trial import Trial
 from memory.service.turns import Turns
 from memory.service.view import MemoryView, Readers
+from memory.service.views import Views
 from memory.service.vital_signs import StoreProbe, VitalSigns, read_vital_signs
 from memory.service.writes import Writes
 
@@ -121,6 +119,16 @@ class SessionHost:
         self._store_access: StoreAccess | None = None
         self._embedder = embedder
         self._embedding: EmbeddingWork | None = None
+        self.views = Views(
+            partial(self.memory, create=False),
+            self._open,
+            access=self._access,
+            readers=readers,
+            clock=clock,
+            config=config,
+            contract=self._contract,
+            embedding=lambda: self._embedding,
+        )
         self._keep_tokens = keep_tokens
         self._tokens: TokenKeeper | None = None
         self.calendar = Calendar(jobs, self._job_sessions(), clock=clock, has_cluster=has_cluster)
@@ -324,16 +332,7 @@ class SessionHost:
 
     async def view(self, session_id: str) -> MemoryView:
         """The memory to ask questions of; an unknown session is empty and stays unknown."""
-        check_session_name(session_id)
-        with suppress(SessionNotFound):  # deleted in between
-            if session_id in self._open or await self._access().find(session_id) is not None:
-                return await self.memory(session_id, create=False)
-        return MemoryView(
-            Graph(session_id, self._clock.now()),
-            readers=self._readers,
-            clock=self._clock,
-            accepts_vectors=self._config.accept_client_vectors,
-        )
+        return await self.views.find(session_id)
 
     async def create_session(self, session_id: str, caller: Caller) -> Reply:
         """Make a session; raises `SessionExists`."""

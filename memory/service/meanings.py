@@ -17,7 +17,13 @@ from itertools import islice
 from typing import Final, Protocol
 
 from memory.engine.client_vectors import take_vector
-from memory.engine.embedding import Embedded, EmbeddingContract, EmbeddingFailure, vector_bytes
+from memory.engine.embedding import (
+    Embedded,
+    EmbeddingContract,
+    EmbeddingFailure,
+    Vector,
+    vector_bytes,
+)
 from memory.engine.graph import Graph
 from memory.engine.hybrid import (
     Meanings,
@@ -100,34 +106,46 @@ async def find_query(
     request: RecallRequest,
 ) -> tuple[Meanings | None, EmbeddingFailure | None]:
     """What a question is near to, or why that cannot be told. Both are None where it is not asked:
-    without an embedder of the session's contract, or without any vector. A vector that came with
-    the question needs no embedder; raises what `take_vector` raises.
+    without an embedder of the session's contract, or without any vector. Raises as `embed_query`.
     """
     graph = graph_now()
-    if request.vector is not None:
-        result: Embedded = take_vector(
-            "vector", request.vector, request.vector_model, graph.contract
-        )
-    else:
-        if embedder is None or graph.contract is None or is_mismatch(graph, embedder.contract):
-            return None, None
-        if graph.missing_vector_count == graph.concept_count:
-            return None, None
-        result = (await embedder.embed([request.query]))[request.query]
-    if isinstance(result, EmbeddingFailure):
+    if request.vector is None and graph.missing_vector_count == graph.concept_count:
+        return None, None
+    result = await embed_query(embedder, request, graph.contract)
+    if result is None or isinstance(result, EmbeddingFailure):
         return None, result
+    return await look_up_query(graph_now, scans, request, result), None
+
+
+async def embed_query(
+    embedder: TextEmbedder | None, request: RecallRequest, contract: EmbeddingContract | None
+) -> Embedded | None:
+    """A question as a vector of a contract; None where nobody makes vectors of it. A vector that
+    came with the question needs no embedder; raises what `take_vector` raises.
+    """
+    if request.vector is not None:
+        return take_vector("vector", request.vector, request.vector_model, contract)
+    if embedder is None or contract is None or embedder.contract != contract:
+        return None
+    return (await embedder.embed([request.query]))[request.query]
+
+
+async def look_up_query(
+    graph_now: Callable[[], Graph], scans: Scans, request: RecallRequest, vector: Vector
+) -> Meanings | None:
+    """What a question's vector is near to; None in a session that holds no vectors."""
     graph = graph_now()
     table, contract = graph.vectors, graph.contract
     if table is None or contract is None:
-        return None, None
+        return None
     search = search_for_question(
         contract,
         request.query,
-        result,
+        vector,
         top_k=request.top_k,
         is_filtered=not request.wanted.accepts_all,
     )
-    return await scans.look_up(search, table), None
+    return await scans.look_up(search, table)
 
 
 # -- vectors made up for later ---------------------------------------------------------------------

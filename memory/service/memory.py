@@ -18,7 +18,6 @@ from typing import Final
 from memory.engine.audit_chain import AuditChain, ChainHead
 from memory.engine.config import Config, Durability
 from memory.engine.draft import Plan
-from memory.engine.embedding import EmbeddingFailure
 from memory.engine.errors import (
     LamboError,
     StoreUnavailable,
@@ -30,7 +29,7 @@ from memory.engine.hybrid import Meanings
 from memory.engine.limits import RECEIPTS_PER_SESSION
 from memory.engine.mutations import Call, Group, Mutation, Receipt
 from memory.engine.ports import Clock, GraphStore, IdSource, StoreRejected, StoreTransient
-from memory.engine.requests import Caller, RecallRequest
+from memory.engine.requests import Caller
 from memory.engine.resident_size import resident_bytes
 from memory.engine.times import Micros
 from memory.engine.types import NodeId
@@ -42,7 +41,7 @@ from memory.service.committer import Outcome, Settled
 from memory.service.cycle_runs import Counts
 from memory.service.cycles import SessionCycles, Tokens
 from memory.service.log_end import LogEnd
-from memory.service.meanings import find_meanings, find_query
+from memory.service.meanings import find_meanings
 from memory.service.outcomes import (
     ANSWER_RETRY_SECONDS,
     failure_of,
@@ -61,7 +60,6 @@ from memory.service.replies import (
     replay,
     replayed,
 )
-from memory.service.scans import Scans
 from memory.service.session_link import SessionLink
 from memory.service.stats import SessionStats, count_graph
 from memory.service.text_embedder import TextEmbedder
@@ -107,9 +105,13 @@ class Memory(MemoryView, Writes, Readiness):
         embedder: TextEmbedder | None = None,
         cycles: SessionCycles | None = None,
     ) -> None:
-        accepts_vectors = config.accept_client_vectors
         MemoryView.__init__(
-            self, graph, readers=readers, clock=clock, accepts_vectors=accepts_vectors
+            self,
+            graph,
+            readers=readers,
+            clock=clock,
+            accepts_vectors=config.accept_client_vectors,
+            embedder=embedder,
         )
         Writes.__init__(self, graph, config=config, ids=ids)
         Readiness.__init__(self, link)
@@ -122,8 +124,6 @@ class Memory(MemoryView, Writes, Readiness):
         self._store = store
         self._log_end = log_end  # where the groups applied to the RAM graph end
         self._digests = OrderedDict(receipt_digests)
-        self._embedder = embedder
-        self._scans = Scans()
         self._process_started_at = process_started_at
         self.accepted = AcceptedWrites(
             retry_initial_seconds=config.retry_initial_seconds,
@@ -134,11 +134,6 @@ class Memory(MemoryView, Writes, Readiness):
         self._pending: OrderedDict[int, _Pending] = OrderedDict()
         self._faults_in_row = 0
         self.last_used = clock.monotonic()
-
-    async def _find_query(
-        self, request: RecallRequest
-    ) -> tuple[Meanings | None, EmbeddingFailure | None]:
-        return await find_query(lambda: self.graph, self._embedder, self._scans, request)
 
     async def stats(self) -> Reply:
         """Counts and health, with what the store had to set aside."""
@@ -424,7 +419,7 @@ class Memory(MemoryView, Writes, Readiness):
         if notes:
             self._queue(notes, self._clock.now(), Reply("", {}))
 
-    def _note_shown(self, agent_id: str, concept_ids: Sequence[NodeId]) -> None:
+    def note_shown(self, agent_id: str, concept_ids: Sequence[NodeId]) -> None:
         if self.cycles is not None:  # they write the counts down
             self._accesses.note(agent_id, concept_ids, self._clock.now())
 
@@ -584,5 +579,5 @@ class Memory(MemoryView, Writes, Readiness):
             round_seconds=self.round_seconds,
         )
 
-    def _warnings(self) -> list[str]:
+    def warnings(self) -> list[str]:
         return self.find_warnings(len(self._pending))

@@ -92,6 +92,9 @@ def kind_and_bound(field: Mapping[str, Any], defs: Mapping[str, Any]) -> tuple[s
             return "text", bytes_of(field)
         case "integer", _:
             return "integer", f"{field['minimum']} to {field['maximum']:,}"
+        case "number", _:
+            over = "exclusiveMinimum" in field
+            return "number", "over 0" if over else f"{field['minimum']} to {field['maximum']}"
         case "boolean", _:
             return "boolean", ""
         case "array", _:

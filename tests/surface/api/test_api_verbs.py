@@ -276,6 +276,49 @@ async def test_filter_that_cannot_be_is_refused_by_name(
     assert (error["code"], error["field"]) == ("invalid_argument", field)
 
 
+async def test_layers_answer_too_and_say_so(api: Api) -> None:
+    """Nothing has a vector here: of a layer only dependents come."""
+    await api.verb("derive", {"concepts": [{"content": "alpha", "concept_type": "entity"}]})
+    await api.verb(
+        "record-action", {"action": "use the queue", "depends_on": ["queue"]}, session="infra"
+    )
+    question = {"query": "what depends on queue", "layers": [{"session": "infra", "weight": 2}]}
+    answer = (await api.verb("recall", question)).json()
+    first, second = answer["hits"]
+    assert (first["content"], first["session"]) == ("use the queue", "infra")
+    assert (second["content"], "session" in second) == ("alpha", False)
+    assert answer["context"].splitlines()[0].endswith(" from infra")
+    notice = "recall: dependency question answered by graph traversal (1 dependents)"
+    assert answer["warnings"][0] == f"[infra] {notice}"
+    assert not any("unavailable" in line for line in answer["warnings"])
+
+
+LAYER = {"session": "infra"}
+
+
+@pytest.mark.parametrize(
+    ("layers", "field"),
+    [
+        ([{}], "layers[0].session"),
+        ([{"session": "a/b"}], "layers[0].session"),
+        ([{"session": " "}], "layers[0].session"),
+        ([LAYER, LAYER], "layers[1].session"),
+        ([{"session": "s"}], "layers[0].session"),
+        ([{**LAYER, "weight": 0}], "layers[0].weight"),
+        ([{**LAYER, "weight": "1"}], "layers[0].weight"),
+        ([{**LAYER, "min_similarity": 1.1}], "layers[0].min_similarity"),
+        ([{**LAYER, "top_k": 1}], "layers[0].top_k"),
+        ([{"session": f"s{number}"} for number in range(9)], "layers"),
+        ("infra", "layers"),
+    ],
+)
+async def test_layer_that_cannot_be_is_refused_by_name(
+    api: Api, layers: object, field: str
+) -> None:
+    error = error_of(await api.verb("recall", {"query": "x", "layers": layers}))
+    assert (error["code"], error["field"]) == ("invalid_argument", field)
+
+
 async def test_what_contradicts_a_hit_comes_beside_it(api: Api) -> None:
     old = {"content": "the build takes nine minutes", "concept_type": "logic"}
     others = [{"content": f"the cafe has {n} tables", "concept_type": "logic"} for n in range(3)]

@@ -226,6 +226,29 @@ async def test_session_outside_the_pattern_is_not_there(world: TokenWorld) -> No
     assert await world.picture() == before
 
 
+async def test_layer_outside_the_pattern_is_not_there(world: TokenWorld) -> None:
+    """By HTTP and by tool: answered like a layer that does not exist."""
+    before, caller = await world.picture(), world.callers["neighbour"]
+
+    def layered(name: str) -> dict[str, Any]:
+        return {"query": SECRET_TEXT, "layers": [{"session": name, "min_similarity": 0}]}
+
+    answers = [
+        await world.call("recall", caller, session=OURS, arguments=layered(name))
+        for name in (THEIRS, "nowhere")
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].text.replace(THEIRS, "nowhere") == answers[1].text
+    assert SECRET_TEXT not in answers[0].text
+    tools = [
+        await world.tool("lambo_recall", caller, session=OURS, **layered(name))
+        for name in (THEIRS, "nowhere")
+    ]
+    assert tools[0].text.replace(THEIRS, "nowhere") == tools[1].text
+    assert not tools[0].json()["result"]["isError"]
+    assert await world.picture() == before
+
+
 async def test_list_of_sessions_names_those_of_the_pattern_alone(world: TokenWorld) -> None:
     for name in ("a-1", "s2", "zz"):
         await world.call("session-create", OPERATOR, arguments={"session": name})

@@ -18,11 +18,11 @@ def filled(lambo: CommandLine) -> CommandLine:
 def test_recall_prints_the_context_block(filled: CommandLine) -> None:
     ran = filled("recall", "user schema")
     assert ran.code == 0
-    assert "user schema [Entity, by " in ran.out
+    assert ran.out.startswith("user schema [Entity, by ")
     assert ran.err == ""
     data = filled("recall", "--query", "user schema", "--json").json
     assert data["context"] == ran.out.rstrip("\n")
-    assert "user schema" in {hit["content"] for hit in data["hits"]}
+    assert data["hits"][0]["content"] == "user schema"
 
 
 def test_recall_answers_what_depends_on_a_concept(filled: CommandLine) -> None:
@@ -54,6 +54,44 @@ def test_recall_outside_its_limits_is_usage(lambo: CommandLine, flag: str, value
     assert refused.code == 2
     assert flag[2:].replace("-", "_") in refused.err
     assert refused.err.endswith("[invalid_argument]\n")
+
+
+@pytest.fixture
+def layered(filled: CommandLine) -> CommandLine:
+    """The same before another session, `<its name>-behind`, in which the user schema is used."""
+    own = filled.session
+    filled.session = f"{own}-behind"
+    filled("record-action", "use it in the shop", "--depends-on", "user schema")
+    filled("reserve", "--concept", "use it in the shop")
+    filled.session = own
+    return filled
+
+
+def test_recall_looks_at_the_layers_it_is_told(layered: CommandLine) -> None:
+    own = layered.session
+    behind = f"{own}-behind"
+    asked = ("recall", "what depends on user schema")
+    ran = layered(*asked, "--layer", f"{behind}:0.7:0.1", "--layer", "nowhere")
+    assert f"⚑ recall: layer nowhere is unavailable; results are from {own}, {behind}" in ran.out
+    lines = [line for line in ran.out.splitlines() if line.startswith("use it in the shop [")]
+    assert [line.endswith(f" from {behind}") for line in lines] == [True]
+    hits = layered(*asked, "--layer", behind, "--json").json["hits"]
+    assert {hit.get("session") for hit in hits} == {None, behind}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("a:0", "layers[0].weight"),
+        ("a:0.5:2", "layers[0].min_similarity"),
+        ("a:x", "what follows the last colon is no number"),
+        ("", "layers[0].session"),
+    ],
+)
+def test_layer_that_cannot_be_is_usage(lambo: CommandLine, given: str, told: str) -> None:
+    refused = lambo("recall", "x", "--layer", given)
+    assert refused.code == 2
+    assert told in refused.err
 
 
 def test_concepts_are_listed_page_by_page(filled: CommandLine) -> None:

@@ -52,6 +52,23 @@ def test_warnings_cut_off_with_their_hit_come_first() -> None:
     ]
 
 
+def test_warnings_of_a_layer_stand_once_and_say_whose_they_are() -> None:
+    """One shown under its hit, and the same one cut off with a hit of another layer."""
+    shown, cut = hit(LINE, included=True), hit(LINE, included=False)
+    shown["session"], cut["session"] = "near", "far"
+    answer = answer_of(
+        f"x [Entity] from near\n{LINE}",
+        hits=[shown, cut],
+        warnings=[f"[near] {LINE}", f"[far] {LINE}"],
+    )
+    assert recall.render(answer).splitlines() == [
+        f"⚑ [far] {LINE}",
+        "",
+        "x [Entity] from near",
+        LINE,
+    ]
+
+
 def test_warnings_without_any_context_stand_alone() -> None:
     assert recall.render(answer_of("", hits=[], warnings=["store away"])) == "⚑ store away"
     assert recall.render(answer_of("", hits=[])) == ""
