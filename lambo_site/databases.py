@@ -48,13 +48,16 @@ _POOL_READERS: Final = 16
 """Reading connections of one server process at most; who finds none waits."""
 
 
+ENGINE_FILE: Final = "lambo.sqlite3"
+
+
 def sqlite_databases(data_dir: Path) -> dict[str, dict[str, Any]]:
     """Django's `DATABASES` for a data folder: `lambo.sqlite3` and `django.sqlite3`.
 
     The reading alias opens the engine's file read-only, so it fails until the writer has made the
     file; in tests it mirrors the writer.
     """
-    engine_file = data_dir.resolve() / "lambo.sqlite3"
+    engine_file = data_dir.resolve() / ENGINE_FILE
     return {
         DJANGO: sqlite_writer(data_dir.resolve() / "django.sqlite3"),
         ENGINE_WRITER: sqlite_writer(engine_file),

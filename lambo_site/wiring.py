@@ -5,7 +5,8 @@ Owns which adapter stands behind each port. Decides nothing a setting does not s
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +25,7 @@ from memory.demo_profile import DemoClock, SequentialIds, check_demo_session
 from memory.embed.registry import build_embedder
 from memory.engine.config import Config, Durability
 from memory.engine.embedding import Embedder, EmbeddingContract, Vector
+from memory.engine.errors import StoreUnavailable
 from memory.engine.graph import Graph
 from memory.engine.hybrid import Meanings
 from memory.engine.ports import Clock, GraphStore, IdSource
@@ -38,14 +40,18 @@ from memory.service.jobs import RETENTION, Job
 from memory.service.measures import NO_MEASURES, Measures
 from memory.service.memory import Memory
 from memory.service.replies import Answer, Reply
+from memory.service.store_access import StoredSessions
+from memory.service.text_embedder import TextEmbedder
 from memory.service.tokens import OnWriter, TokenKeeper
 from memory.service.view import MemoryView, Ranking, Readers, RecallAnswer
+from memory.service.views import Views
 from memory.service.writes import Writes
 from memory.system import RandomIds, SystemClock, draw_token
 from recall.engine.guarding import guard
 from recall.engine.hot_list import NO_HOT_LIST, HotList
 from recall.engine.inspection import inspect
 from recall.engine.layers import Tier, layer_request, merge, note_layer, note_tier
+from recall.engine.member_cache import MemberCache
 from recall.engine.pipeline import rank, recall
 from recall.engine.ranking import Scores
 from recall.engine.settings import FusionSettings, RecallSettings
@@ -91,6 +97,37 @@ def build_host(
         audit=audit,
         measures=measures,
     )
+
+
+@asynccontextmanager
+async def read_views(process: ProcessSettings) -> AsyncIterator[Views]:
+    """The sessions of a store that no server of this folder writes, to be read."""
+    config, embedder = process.config, _build_embedder(process)
+    contract = None if embedder is None else embedder.contract
+    stored = StoredSessions(_build_store(config), contract)
+    texts = None
+    if embedder is not None:
+        texts = TextEmbedder(embedder, deadline_seconds=config.embed_deadline_seconds)
+
+    async def read(session_id: str) -> MemoryView:
+        nobody = StoreUnavailable("no server runs on this data folder")
+        return await views.read(session_id, instead_of=nobody)
+
+    views = Views(
+        read,
+        (),
+        access=lambda: stored,
+        readers=build_readers(config, show_authors=not process.is_demo),
+        clock=SystemClock(),
+        config=config,
+        contract=contract,
+        embedder=lambda: texts,
+    )
+    try:
+        yield views
+    finally:
+        if texts is not None:
+            texts.close()
 
 
 def build_audit(process: ProcessSettings, clock: Clock) -> AuditKeeper:
@@ -168,6 +205,7 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
     """How questions are answered under these settings."""
     settings = recall_settings(config, show_authors=show_authors)
     evidence_min_age = round(config.canonization_edge_min_age_seconds * SECOND)
+    cache = MemberCache()
 
     def answer(
         graph: Graph,
@@ -186,6 +224,7 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
             settings=settings,
             meanings=meanings,
             beliefs=ShownBeliefs(graph, now, evidence_min_age),
+            cache=cache,
         )
         return _Recalled(result.context, result.as_wire(), result.as_ledger(), result.as_details())
 
@@ -212,6 +251,7 @@ def build_readers(config: Config, *, show_authors: bool = True) -> Readers:
             settings=settings,
             meanings=meanings,
             beliefs=ShownBeliefs(graph, now, evidence_min_age),
+            cache=cache,
         )
         return note_tier(graph, ranked) if layer is None else note_layer(graph, ranked, layer)
 

@@ -295,6 +295,30 @@ def given(**arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
+def recall_arguments(
+    query: str,
+    *,
+    top_k: int | None = None,
+    max_tokens: int | None = None,
+    traversal_depth: int | None = None,
+    vector: Iterable[float] | None = None,
+    vector_model: str | None = None,
+    wanted: Filter | None = None,
+    layers: Iterable[LayerFields] = (),
+) -> dict[str, Any]:
+    """The arguments of a recall; what they mean says the method of that name."""
+    return given(
+        query=query,
+        top_k=top_k,
+        max_tokens=max_tokens,
+        traversal_depth=traversal_depth,
+        vector=None if vector is None else list(vector),
+        vector_model=vector_model,
+        layers=[dict(layer) for layer in layers] or None,
+        **filter_arguments(wanted),
+    )
+
+
 def pairs(parent_of: Iterable[tuple[str, str]]) -> list[dict[str, str]] | None:
     """(parent, child) pairs in their wire form."""
     return [{"parent": parent, "child": child} for parent, child in parent_of] or None

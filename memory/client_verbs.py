@@ -238,15 +238,15 @@ class Verbs(ABC, Generic[R]):
         With a `vector`, which `vector_model` made, meaning is looked for by that. Only concepts
         that the filter `wanted` accepts are shown. `layers` are looked at too, nearest first.
         """
-        arguments = calls.given(
-            query=query,
+        arguments = calls.recall_arguments(
+            query,
             top_k=top_k,
             max_tokens=max_tokens,
             traversal_depth=traversal_depth,
-            vector=None if vector is None else list(vector),
+            vector=vector,
             vector_model=vector_model,
-            **calls.filter_arguments(wanted),
-            layers=[dict(layer) for layer in layers] or None,
+            wanted=wanted,
+            layers=layers,
         )
         return self._verb(session, "recall", arguments, agent_id, None)
 

@@ -8,22 +8,25 @@ token goes wherever its owner sends the call.
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memory.data_folder import read_runtime
 
 if TYPE_CHECKING:
-    from memory.client import LamboClient
+    from memory.client import Answer, LamboClient
 
 TOKEN_VARIABLE: Final = "LAMBO_TOKEN"
 
 _CONFIGURATION: Final = "lambo_site.configuration"
 """By name, as Django's settings are: the composition root is imported by nobody."""
+_SETTINGS: Final = "lambo_site.settings"
 
 
 def find_data_dir(options: Namespace, environ: Mapping[str, str]) -> Path:
@@ -106,6 +109,57 @@ def connect(
         token=token,
         always_operator=always_operator,
     )
+
+
+STORED_RECALL_COMMAND: Final = (sys.executable, "-P", "-m", "lambo_site.stored_recall")
+STORED_RECALL_SECONDS: Final = 120.0
+
+
+def recall_stored(
+    options: Namespace, *, session: str, agent_id: str | None, arguments: dict[str, Any]
+) -> Answer | None:
+    """The answer of the store where no server runs on the folder; None where one has to be asked.
+
+    None too where an address or a token was given: both mean a server. Raises what the recall does.
+    """
+    if getattr(options, "url", None) is not None or find_token(options, os.environ) is not None:
+        return None
+    from memory.cli.launcher import find_server
+    from memory.client_calls import error_from_wire
+    from memory.data_folder import DataFolder
+
+    data_dir = find_data_dir(options, os.environ)
+    # One that is starting answers soon, and better.
+    if find_server(data_dir) is not None or DataFolder(data_dir).find_holder() is not None:
+        return None
+    asked = {"session": session, "agent_id": agent_id, "arguments": arguments}
+    env = server_environment(options, os.environ)
+    env["LAMBO_DATA_DIR"] = str(data_dir)
+    env["DJANGO_SETTINGS_MODULE"] = _SETTINGS  # an agent may stand in a Django project of its own
+    try:
+        ran = subprocess.run(
+            STORED_RECALL_COMMAND,
+            input=json.dumps(asked).encode(),
+            capture_output=True,
+            env=env,
+            timeout=STORED_RECALL_SECONDS,
+            check=False,
+        )
+        told = json.loads(ran.stdout)
+    except (ValueError, subprocess.TimeoutExpired):
+        return None  # the server that is started instead says in its log what is wrong
+    if "error" in told:
+        raise error_from_wire(told["error"])
+    if "answer" not in told:
+        return None
+    text, structured = told["answer"]["text"], told["answer"]["structured"]
+    return {
+        "text": text,
+        "structured": structured,
+        "warnings": structured["warnings"],
+        "idempotency_key": None,
+        "replayed": False,
+    }
 
 
 def _secret_for(url: str, options: Namespace) -> str | None:

@@ -14,7 +14,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memory.cli.connection import find_token
 from memory.cli.verb import (
@@ -143,7 +143,14 @@ def _invocation(arguments: Namespace) -> Invocation:
 
         return connect(arguments, agent_id=agent, as_operator=as_operator, always_operator=always)
 
-    return Invocation(getattr(arguments, "session", SESSION_DEFAULT), agent, connect_as)
+    session = getattr(arguments, "session", SESSION_DEFAULT)
+
+    def recall_stored(asked: dict[str, Any]) -> Answer | None:
+        from memory.cli.connection import recall_stored
+
+        return recall_stored(arguments, session=session, agent_id=agent, arguments=asked)
+
+    return Invocation(session, agent, connect_as, recall_stored)
 
 
 # -- finding the verb ------------------------------------------------------------------------------

@@ -49,18 +49,22 @@ def run(arguments: Namespace, invocation: Invocation) -> Answer:
     query = subject(arguments, "query")
     vector = read_vector(arguments)
     layers = [read_layer(given) for given in arguments.layer]
+    asked: dict[str, Any] = {
+        "top_k": arguments.top_k,
+        "max_tokens": arguments.max_tokens,
+        "traversal_depth": arguments.traversal_depth,
+        "vector": vector,
+        "vector_model": arguments.vector_model,
+        "wanted": read_filter(arguments),
+        "layers": layers,
+    }
+    from memory.client_calls import recall_arguments
+
+    stored = invocation.stored(recall_arguments(query, **asked))
+    if stored is not None:
+        return stored
     with invocation.client() as client:
-        return client.recall(
-            invocation.session,
-            query,
-            top_k=arguments.top_k,
-            max_tokens=arguments.max_tokens,
-            traversal_depth=arguments.traversal_depth,
-            vector=vector,
-            vector_model=arguments.vector_model,
-            wanted=read_filter(arguments),
-            layers=layers,
-        )
+        return client.recall(invocation.session, query, **asked)
 
 
 def read_layer(given: str) -> LayerFields:
@@ -106,6 +110,10 @@ def _lines_of_hits(structured: dict[str, Any], *, included: bool) -> list[str]:
     ]
 
 
+NOTE: Final = (
+    "Asks the running server of the data folder; if there is none, reads the store and says so."
+)
+
 VERB: Final = Verb(
     name="recall",
     summary="Ask the memory; the answer is a block of text, best memories first.",
@@ -113,4 +121,5 @@ VERB: Final = Verb(
     add_arguments=add_arguments,
     run=run,
     render=render,
+    note=NOTE,
 )

@@ -138,6 +138,8 @@ class Invocation:
     """None where a token says who calls."""
     connect: Callable[..., LamboClient]
     """(as operator[, always]) -> an open client."""
+    stored: Callable[[dict[str, Any]], Answer | None]
+    """The arguments of a recall -> the answer of the store, or None: ask a server."""
 
     def client(self) -> LamboClient:
         """A client with the rights of an agent."""

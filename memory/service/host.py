@@ -127,7 +127,7 @@ class SessionHost:
             clock=clock,
             config=config,
             contract=self._contract,
-            embedding=lambda: self._embedding,
+            embedder=lambda: None if self._embedding is None else self._embedding.texts,
         )
         self._keep_tokens = keep_tokens
         self._tokens: TokenKeeper | None = None

@@ -50,7 +50,33 @@ RECORDS_PER_SLICE: Final = 1_000
 RETRY_SECONDS: Final = 1.0
 
 
-class StoreAccess:
+class StoredSessions:
+    """Sessions as they are stored, for whoever only reads them."""
+
+    def __init__(self, store: GraphStore, contract: EmbeddingContract | None) -> None:
+        """`contract` is the reader's own: vectors of it are read beside the session's."""
+        self._store = store
+        self._contract = contract
+
+    async def find(self, session_id: str) -> SessionInfo | None:
+        return await self._read(partial(self._store.find_session, session_id), "the session")
+
+    async def load(self, session_id: str) -> tuple[LoadedSession, Graph]:
+        """What is stored, and its graph; the records themselves are let go."""
+        job = partial(_load, self._store, session_id, self._contract)
+        result = await self._read(job, "the session")
+        if result is None:
+            raise session_not_found(session_id)
+        return result
+
+    async def _read(self, job: Callable[[], T], what: str) -> T:
+        try:
+            return await asyncio.to_thread(job)
+        except StoreTransient as error:
+            raise _unavailable(what) from error
+
+
+class StoreAccess(StoredSessions):
     """One node's way to the store. Use it on one event loop."""
 
     def __init__(
@@ -64,20 +90,16 @@ class StoreAccess:
         clock: Clock,
         contract: EmbeddingContract | None = None,
     ) -> None:
-        self._store = store
+        super().__init__(store, contract)  # of the sessions made from now on
         self._committer = committer
         self._node_id = node_id
         self._endpoint = endpoint
         self._config = config
         self._clock = clock
-        self._contract = contract  # of the sessions made from now on
         self._deletions = 0  # under way in this process
         self._is_scrubbing = False
 
     # -- reading ----------------------------------------------------------------------------------
-
-    async def find(self, session_id: str) -> SessionInfo | None:
-        return await self._read(partial(self._store.find_session, session_id), "the session")
 
     async def list_sessions(self, after: str, limit: int) -> Sequence[SessionInfo]:
         job = partial(self._store.list_sessions, after=after, limit=limit)
@@ -121,14 +143,6 @@ class StoreAccess:
         """Note the fingerprint of the chain key if none is noted; the one that is."""
         job = partial(self._store.claim_chain_key, fingerprint)
         return await self._on_committer(job, "the chain key")
-
-    async def load(self, session_id: str) -> tuple[LoadedSession, Graph]:
-        """What is stored, and its graph; the records themselves are let go."""
-        job = partial(_load, self._store, session_id, self._contract)
-        result = await self._read(job, "the session")
-        if result is None:
-            raise session_not_found(session_id)
-        return result
 
     # -- the lease and the committer's line -------------------------------------------------------
 
@@ -345,14 +359,6 @@ class StoreAccess:
         while (removed := await self._on_committer(step, "a deletion")) is not None:
             counts.update(removed)
         return counts
-
-    # -- threads and errors -----------------------------------------------------------------------
-
-    async def _read(self, job: Callable[[], T], what: str) -> T:
-        try:
-            return await asyncio.to_thread(job)
-        except StoreTransient as error:
-            raise _unavailable(what) from error
 
     async def _on_committer(self, job: Callable[[], T], what: str) -> T:
         try:

@@ -25,9 +25,8 @@ from memory.engine.ports import Clock
 from memory.engine.requests import Caller, RecallRequest, check_session_name
 from memory.engine.rights import Rights
 from memory.service import layered_recall
-from memory.service.embedding_work import EmbeddingWork
 from memory.service.replies import Reply
-from memory.service.store_access import StoreAccess
+from memory.service.store_access import StoredSessions
 from memory.service.text_embedder import TextEmbedder
 from memory.service.view import MemoryView, Readers
 
@@ -83,14 +82,16 @@ class Views:
         open_memory: Callable[[str], Awaitable[MemoryView]],
         open_sessions: Container[str],
         *,
-        access: Callable[[], StoreAccess],
+        access: Callable[[], StoredSessions],
         readers: Readers,
         clock: Clock,
         config: Config,
         contract: EmbeddingContract | None,
-        embedding: Callable[[], EmbeddingWork | None],
+        embedder: Callable[[], TextEmbedder | None],
     ) -> None:
-        """`open_memory` takes a stored session for this host; `contract` is the server's own."""
+        """`open_memory` takes a stored session for this host; where it raises `LeaseHeld`, the
+        session is read from the store. `contract` is the server's own.
+        """
         self._open_memory = open_memory
         self._open_sessions = open_sessions
         self._access = access
@@ -98,14 +99,13 @@ class Views:
         self._clock = clock
         self._accepts_vectors = config.accept_client_vectors
         self.contract = contract
-        self._embedding = embedding
+        self._embedder = embedder
         self._loading = asyncio.Lock()
 
     @property
     def embedder(self) -> TextEmbedder | None:
         """What embeds a text beside the event loop; None where nothing does."""
-        work = self._embedding()
-        return None if work is None else work.texts
+        return self._embedder()
 
     async def recall(
         self, own: MemoryView, request: RecallRequest, caller: Caller, rights: Rights

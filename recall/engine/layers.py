@@ -230,7 +230,7 @@ class _Nearer:
         for at in np.argsort(-cosines, kind="stable").tolist():
             if cosines[at] < threshold:
                 break
-            near = self._places[at]
+            near = self._places[int(at)]
             if is_one_claim(self._entries[near].hit.content, entry.hit.content):
                 return near
         return None

@@ -26,6 +26,7 @@ from recall.engine.dependents import (
 )
 from recall.engine.expansion import Rows
 from recall.engine.hot_list import NO_HOT_LIST, HotEntry, HotList
+from recall.engine.member_cache import MemberCache
 from recall.engine.members import find_accepted, gather
 from recall.engine.ranking import Scores, blend, has_standing, select
 from recall.engine.redundancy import Distinct, looked_at, pick_distinct
@@ -67,6 +68,7 @@ def recall(
     blast_radius: Callable[[int], int] | None = None,
     meanings: Meanings | None = None,
     beliefs: Beliefs = NO_BELIEFS,
+    cache: MemberCache | None = None,
 ) -> RecallResult:
     """Answer a question from one session's graph; the arguments are those of `rank`."""
     ranked = rank(
@@ -79,6 +81,7 @@ def recall(
         blast_radius=blast_radius,
         meanings=meanings,
         beliefs=beliefs,
+        cache=cache,
     )
     assembled = assemble(
         ranked.hits, max_tokens=request.max_tokens, show_authors=settings.show_authors
@@ -106,6 +109,7 @@ def rank(
     blast_radius: Callable[[int], int] | None = None,
     meanings: Meanings | None = None,
     beliefs: Beliefs = NO_BELIEFS,
+    cache: MemberCache | None = None,
 ) -> Ranked:
     """The hits of one session's graph with all their lines, however long they are together.
 
@@ -113,14 +117,15 @@ def rank(
 
     `scores` is the daemon's score by concept row, `(n,) float64`, or None while there is none.
     `hot` is a view of the hot list at `now`. `blast_radius` measures a row; by default the graph
-    does. `beliefs` tells which contradictions stand at `now`.
+    does. `beliefs` tells which contradictions stand at `now`. `cache` may know the members.
     """
     radius = graph.blast_radius if blast_radius is None else blast_radius
     dependency = answer_dependency_question(graph, request.query)
     if dependency is not None:
         return _answer_by_traversal(graph, request, dependency, radius=radius)
 
-    members = gather(graph, request, settings=settings, meanings=meanings)
+    find_members = gather if cache is None else cache.gather
+    members = find_members(graph, request, settings=settings, meanings=meanings)
     rows = members.rows
     blended = blend(rows, members.relevance, daemon_scores=scores, settings=settings)
     entries_by_row = _live_entries(graph, hot, rows)

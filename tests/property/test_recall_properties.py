@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from memory.engine.config import SkipRedundant, SuspectedLine
 from memory.engine.graph import Graph
+from memory.engine.mutations import DeleteConcept
 from memory.engine.requests import ConceptFilter, Layer, Match, RecallRequest
 from memory.engine.rules import EDGES
 from memory.engine.snapshot import load_snapshot
@@ -31,6 +32,7 @@ from recall.engine.expansion import FOLLOWED, expand
 from recall.engine.hot_list import HotCondition, HotEntry
 from recall.engine.inspection import inspect
 from recall.engine.layers import merge, note_layer, note_tier
+from recall.engine.member_cache import MemberCache
 from recall.engine.pipeline import rank, recall
 from recall.engine.ranking import Scores
 from recall.engine.results import RecallResult
@@ -527,3 +529,20 @@ def test_a_layer_with_nothing_to_say_changes_nothing(
     own = note_tier(graph, rank(graph, asked, now=START, hot=hot))
     layer = note_layer(other, rank(other, asked, now=START, hot=hot), Layer("other", weight))
     assert merge([own, layer], asked, query=None, contract=None).as_wire() == plain.as_wire()
+
+
+@given(snapshots(), st.lists(requests(), min_size=1, max_size=4), hot_lists())
+def test_questions_asked_again_have_the_same_answer_byte_for_byte(
+    snapshot: Snapshot, asked: list[RecallRequest], hot: PlantedHotList
+) -> None:
+    """In any order, and with writes in between."""
+    graph = load_snapshot(snapshot)
+    cache = MemberCache(entries_max=3)
+    for request in (*asked, *asked):
+        cached = recall(graph, request, now=START, hot=hot, cache=cache)
+        assert cached == recall(graph, request, now=START, hot=hot)
+    for concept in snapshot.concepts:
+        graph.apply(DeleteConcept(concept.id))
+        for request in asked:
+            cached = recall(graph, request, now=START, hot=hot, cache=cache)
+            assert cached == recall(graph, request, now=START, hot=hot)
