@@ -9,6 +9,7 @@ from memory.engine.derive import plan_derive
 from memory.engine.draft import Stamp
 from memory.engine.graph import Graph
 from memory.engine.requests import DeriveRequest
+from memory.engine.text import index_tokens
 from memory.service.stats import count_graph
 from rest_api_scenario import EXPECTED_EDGES, EXPECTED_STEPS, SCENARIO
 
@@ -55,3 +56,12 @@ def test_fifteen_concepts_rest_on_the_user_schema() -> None:
     row = graph.find_by_key("schema user")
     assert row is not None
     assert graph.blast_radius(row) == 15
+
+
+def test_words_of_the_demos_question_score_the_published_figure() -> None:
+    """BM25 of `user schema` for "update user schema", not normalised: 3.832 as published."""
+    graph, _ = played()
+    while not graph.index.is_settled:
+        graph.index.settle_some()
+    found = graph.index.search(index_tokens("update user schema"), 20, tie_key=graph.id_at)
+    assert (graph.content_at(found[0][0]), round(found[0][1], 3)) == ("user schema", 3.832)
