@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from memory import operator_schemas, schemas
 from memory.admission import Admitted
 from memory.engine.requests import Caller, check_session_name
-from memory.service.replies import Reply
+from memory.engine.rights import Scope
+from memory.service.replies import Reply, without_excerpts
 from memory.service.session_list import list_seen
 
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
 
 
 async def derive(
-    host: SessionHost, session: str, caller: Caller, arguments: schemas.DeriveArguments
+    host: SessionHost, session: str, caller: Admitted, arguments: schemas.DeriveArguments
 ) -> Reply:
     request = arguments.to_request()
-    return await host.write(
+    reply = await host.write(
         session, lambda memory: memory.derive(request, caller, wait=arguments.wait), create=True
     )
+    return reply if Scope.READ in caller.rights.scopes else without_excerpts(reply)
 
 
 async def record_action(

@@ -38,6 +38,22 @@ class Reply:
         return cls(answer.text, answer.as_wire(), key)
 
 
+def without_excerpts(reply: Reply) -> Reply:
+    """The answer to a derive for a caller who may not read: of existing claims only their ids."""
+    candidates = reply.structured.get("replacement_candidates")
+    if not candidates:
+        return reply
+    lines = [f"  - may replace {candidate['id']}" for candidate in candidates]
+    return replace(
+        reply,
+        text="\n".join([reply.structured["summary"], *lines]),
+        structured={
+            **reply.structured,
+            "replacement_candidates": [{**each, "excerpt": None} for each in candidates],
+        },
+    )
+
+
 def replay(stored: Receipt) -> Reply:
     """The answer that a receipt keeps."""
     reply = stored.reply

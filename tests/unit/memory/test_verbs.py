@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
+from hosting import hosting
 from lambo_site.api import api
 from mcp_bridge.tools import VERB_BY_TOOL, route, tool_specs
 from memory import client_calls
 from memory.admission import Origin, Verb, carry_out
 from memory.cli.main import MODULES
+from memory.embed.fixture import FixtureEmbedder
+from memory.engine.config import MatchStrategy
 from memory.engine.errors import Forbidden, InvalidArgument
+from memory.engine.rights import Rights, Scope
+from memory.testing import InMemoryStore
 from memory.verbs import VERBS
 
 SURFACES = ("mcp", "http", "cli")
@@ -51,7 +56,7 @@ def test_http_has_no_operation_outside_the_table() -> None:
 
 def test_command_line_has_no_verb_outside_the_table() -> None:
     told = {verb.command[0] for verb in VERBS.values() if verb.command}
-    assert set(MODULES) - {"connect", "demo"} == told
+    assert set(MODULES) - {"connect", "demo", "import"} == told
 
 
 def test_tools_are_those_of_the_table() -> None:
@@ -101,3 +106,29 @@ async def test_agent_that_is_no_name_is_refused_by_field(agent: str) -> None:
         with pytest.raises(InvalidArgument) as caught:
             await carry_out(VERBS["recall"], nobody, "s", payload, origin)
         assert caught.value.field == "agent_id"
+
+
+@pytest.mark.parametrize("scopes", [{Scope.WRITE}, {Scope.WRITE, Scope.READ}])
+async def test_a_derive_told_a_writer_that_may_not_read_what_others_wrote(
+    scopes: set[Scope],
+) -> None:
+    secret = "the vault opens at five in the morning"
+    asked = "the vault opens at six in the morning"
+    embedder = FixtureEmbedder()
+    async with hosting(
+        InMemoryStore(), embedder=embedder, match_strategy=MatchStrategy.HYBRID
+    ) as host:
+        for agent, text, rights in (
+            ("ann", secret, Rights(frozenset(Scope))),
+            ("eve", asked, Rights(frozenset(scopes))),
+            ("eve", asked, Rights(frozenset(scopes))),  # the answer that its receipt keeps
+        ):
+            payload = {"concepts": [{"content": text, "concept_type": "logic"}]}
+            origin = Origin(agent, "first", rights)
+            reply = await carry_out(VERBS["derive"], host, "s", payload, origin)
+    (candidate,) = reply.structured["replacement_candidates"]
+    may_read = Scope.READ in scopes
+    assert reply.replayed
+    assert candidate["excerpt"] == (secret if may_read else None)
+    assert (secret in f"{reply.text}{reply.structured}") is may_read
+    assert candidate["id"] in reply.text
