@@ -205,13 +205,13 @@ class Memory(MemoryView, Writes, Readiness):
             if look_up is not None:
                 await look_up()
             meanings = await find_meanings(lambda: self.graph, self._embedder, self._scans, texts)
-            await self._until_writable(was_accepted=was_accepted, needs_contract=needs_contract)
-            # From here to the end of `_apply` nothing is awaited.
-            now = self._clock.now()
-            plan = make_plan(now, meanings)
-            if not plan.mutations:
-                return Reply.of(plan.result, key=call.key)
-            pending = self._apply(call, plan, now)
+            async with self._turn(was_accepted=was_accepted, needs_contract=needs_contract):
+                # From here to the end of `_apply` nothing is awaited.
+                now = self._clock.now()
+                plan = make_plan(now, meanings)
+                if not plan.mutations:
+                    return Reply.of(plan.result, key=call.key)
+                pending = self._apply(call, plan, now)
         finally:
             del self._preparing[scope]
             done.set()

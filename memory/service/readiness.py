@@ -9,6 +9,8 @@ Invariant: a fence, once raised, stays; and what is refused here has left nothin
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from memory.engine.config import Config
 from memory.engine.errors import (
@@ -44,6 +46,7 @@ class Readiness:
         self._ready.set()
         self._fence: LamboError | None = None
         self._closing = False
+        self._planning = asyncio.Lock()
 
     # -- asking -----------------------------------------------------------------------------------
 
@@ -78,6 +81,21 @@ class Readiness:
         while not self._ready.is_set():
             await self._until_reloaded()
         self._check_writable(was_accepted=was_accepted, needs_contract=needs_contract)
+
+    @asynccontextmanager
+    async def _turn(self, *, was_accepted: bool, needs_contract: bool) -> AsyncIterator[None]:
+        """Where a write is planned and applied, without a pause; raises as `_until_writable`.
+
+        Writes that were made ready together take turns, one in an iteration of the event loop: a
+        dozen in one would hold everybody else up for their sum.
+        """
+        while True:
+            await self._until_writable(was_accepted=was_accepted, needs_contract=needs_contract)
+            async with self._planning:
+                if self._ready.is_set():
+                    self._check_writable(was_accepted=was_accepted, needs_contract=needs_contract)
+                    yield
+                    return
 
     async def _until_reloaded(self) -> None:
         try:
