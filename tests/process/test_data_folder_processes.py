@@ -48,7 +48,7 @@ print(DataFolder(Path(sys.argv[1])).secret_key(), flush=True)
 """
 
 READ_ONLY = """
-import os, sys
+import os, secrets, sys  # what is imported later must be readable for nobody
 from pathlib import Path
 from memory.data_folder import DataFolder
 from memory.engine.errors import LamboError
