@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import IO, cast
 
 from django.contrib.staticfiles.views import serve
 from django.http import FileResponse, HttpRequest, HttpResponse
@@ -18,8 +18,10 @@ def show_file(request: HttpRequest, path: str) -> HttpResponseBase:
     answer = serve(request, path, insecure=True)
     if not isinstance(answer, FileResponse):
         return answer
-    whole = HttpResponse(b"".join(cast("list[bytes]", answer.streaming_content)))
+    # The file alone is closed: closing the response would say that the request has ended, and
+    # Django then looks after database connections, which a file has none of.
+    with cast("IO[bytes]", answer.file_to_stream) as file:
+        whole = HttpResponse(file.read())
     for header, value in answer.items():
         whole[header] = value
-    answer.close()
     return whole

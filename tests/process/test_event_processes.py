@@ -159,7 +159,10 @@ def resources(pid: int) -> tuple[int, int, int]:
     """Sockets, threads and resident kilobytes of a process."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     numbers = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    open_files = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    open_files = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since it was listed
+            open_files.append(os.readlink(path))
     sockets = sum(name.startswith("socket:") for name in open_files)
     return sockets, int(numbers["Threads"]), int(numbers["VmRSS"].split()[0])
 

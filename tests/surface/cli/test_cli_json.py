@@ -54,7 +54,7 @@ def run_every_verb(lambo: CommandLine, folder: Path) -> dict[str, Any]:
     note("stats")
     note("receipts", "k")
     note("session list")
-    note("job run", "retention")
+    note("job run", "retention", "--force")
     note("job list")
     words = ("--name", "ci", "--agent", "ci", "--scope", "read", "--session", "*")
     made = note("token create", *words)
