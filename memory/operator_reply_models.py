@@ -205,6 +205,7 @@ class JobRecord(Record):
     job: str
     about: str
     interval_seconds: float
+    asked_interval_seconds: float | None
     is_server_wide: bool
     run_by: Literal["cluster", "ticker"]
     last_run_at: str | None

@@ -180,6 +180,7 @@ class Calendar:
         self._stamps: dict[tuple[str, str], float] = {}  # last start, monotonic; job and session
         self._running: set[tuple[str, str]] = set()
         self._last: dict[str, JobReport] = {}
+        self._asked_seconds: dict[str, float] = {}  # by job: the interval it was last asked with
 
     @property
     def ticked(self) -> Sequence[Job]:
@@ -225,6 +226,8 @@ class Calendar:
             force=force,
             is_asked_for=session is not None,
         )
+        if interval_seconds is not None and session is None and not force:
+            self._asked_seconds[name] = interval_seconds
         began = self._clock.monotonic()
         for target in [session] if session is not None else await self._targets(run):
             is_late = seconds_max is not None and self._clock.monotonic() - began >= seconds_max
@@ -262,7 +265,8 @@ class Calendar:
         rows = [self._as_wire(job) for job in self._jobs.values()]
         never = "not since this server started"
         lines = [
-            f"{row['job']}  every {row['interval_seconds']:g} s by the {row['run_by']}  "
+            f"{row['job']}  every {row['asked_interval_seconds'] or row['interval_seconds']:g} s "
+            f"by the {row['run_by']}  "
             f"{row['last_run_at'] or never}  {row['last_outcome'] or ''}".rstrip()
             for row in rows
         ]
@@ -271,12 +275,16 @@ class Calendar:
 
     def _as_wire(self, job: Job) -> dict[str, Any]:
         last = self._last.get(job.name)
+        is_for_cluster = self._is_for_cluster(job)
+        # The ticker keeps to the job's own interval, whatever somebody else asked with.
+        asked = self._asked_seconds.get(job.name) if is_for_cluster else None
         return {
             "job": job.name,
             "about": job.summary,
             "interval_seconds": job.interval_seconds,
+            "asked_interval_seconds": asked,
             "is_server_wide": job.is_server_wide,
-            "run_by": "cluster" if self._is_for_cluster(job) else "ticker",
+            "run_by": "cluster" if is_for_cluster else "ticker",
             "last_run_at": None if last is None else format_rfc3339(last.at),
             "last_outcome": None if last is None else last.text,
         }

@@ -352,6 +352,28 @@ async def test_with_a_cluster_the_ticker_asks_for_short_jobs_alone() -> None:
         assert [job.name for job in host.calendar.ticked] == ["visit", "round"]
 
 
+async def test_list_says_the_interval_the_calendar_asks_with_not_the_jobs_own() -> None:
+    short, long = Visits(interval_seconds=5.0), Rounds(interval_seconds=60.0)
+    async with hosting(InMemoryStore(), jobs=[short.job, long.job], has_cluster=True) as host:
+
+        def listed() -> tuple[list[tuple[float, float | None]], str]:
+            reply = host.calendar.list_jobs()
+            rows = reply.structured["jobs"]
+            pairs = [(row["interval_seconds"], row["asked_interval_seconds"]) for row in rows]
+            return pairs, reply.text.splitlines()[1]
+
+        assert listed()[0] == [(5.0, None), (60.0, None)]
+        assert listed()[1].startswith("round  every 60 s by the cluster")
+        await host.calendar.run("round", interval_seconds=120)
+        await host.calendar.run("visit", interval_seconds=120)  # the ticker keeps to its own
+        assert listed()[0] == [(5.0, None), (60.0, 120)]
+        assert listed()[1].startswith("round  every 120 s by the cluster")
+        # A person who has it run now says nothing of the calendar.
+        await host.calendar.run("round", force=True, interval_seconds=7)
+        await host.calendar.run("round")
+        assert listed()[0][1] == (60.0, 120)
+
+
 async def test_host_ticks_by_itself() -> None:
     rounds = Rounds()
     quick = replace(rounds.job, interval_seconds=0.01)
