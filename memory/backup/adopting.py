@@ -2,7 +2,8 @@
 
 Rows get ids of their own, since the session they came from may live on in the same database, and
 the audit rows are linked anew: a chain belongs to its session's name. Before that, the old links
-are proven. Left behind are what only meant something to callers of the old name (receipts, soft
+are proven. One row more, at the end of the chain, says who brought it back, and from what. Left
+behind are what only meant something to callers of the old name (receipts, soft
 locks, refused calls) and where its background cycles stood.
 
 Invariant: two sessions that were brought back from one backup share no id, and each refers to
@@ -40,9 +41,13 @@ from memory.engine.audit_verification import (
     SessionVerifier,
     StoredAuditRow,
 )
-from memory.engine.types import AuditKind, Json
+from memory.engine.ports import IdSource
+from memory.engine.times import Micros
+from memory.engine.types import AuditEntry, AuditKind, Json
 from memory.fields import IdField
-from memory.store.audit_trail import claim_key
+from memory.service.audit_keeper import move_past
+from memory.store.audit import add_act
+from memory.store.audit_trail import claim_key, read_chain
 from memory.store.dialects import dialect_for
 from memory.store.leases import create_lease
 from memory.store.transactions import writing
@@ -90,11 +95,15 @@ def adopt_session(
     *,
     source_key: str | None,
     own_key: str,
+    actor: str,
+    now: Micros,
+    ids: IdSource,
     progress: Progress,
 ) -> Adopted:
     """Write one session of a checked backup under a new name, in one transaction.
 
-    `source_key` is what its audit rows are linked with; None where none are. Raises
+    `source_key` is what its audit rows are linked with; None where none are. `actor` is who asked
+    for it, as the row at the end of the chain says. Raises
     `RestoreRefused` where the name was ever used, `InvalidBackup` where the old chain is broken.
     """
     remap = remapper(f"{archive.seal} {name}")
@@ -115,6 +124,8 @@ def adopt_session(
         chain = _Relinked(archive, source, name, remap, source_key, own_key)
         for step in tables.add_engine_rows(cursor, models.AuditEvent, chain.rows()):
             linked += step
+        _tell_of_it(cursor, archive, source, name, own_key, actor, now, ids)
+        linked += 1
         progress(tables.table_of(models.AuditEvent), linked)
     return Adopted(source, count + linked, linked)
 
@@ -137,6 +148,33 @@ def _add_session(cursor: CursorWrapper, archive: Archive, source: str, name: str
     ]
     create_lease(cursor, name)
     return sum(tables.add_engine_rows(cursor, models.Session, rows))
+
+
+def _tell_of_it(
+    cursor: CursorWrapper,
+    archive: Archive,
+    source: str,
+    name: str,
+    own_key: str,
+    actor: str,
+    now: Micros,
+    ids: IdSource,
+) -> None:
+    """The row of the act itself: the last of the new chain, and the last by its id."""
+    latest_id = read_chain(cursor, name).latest_id
+    if latest_id is not None:
+        move_past(ids, latest_id, now)
+    entry = AuditEntry(
+        id=ids.next_ordered_id(now),
+        kind=AuditKind.SESSION_CREATE,
+        node_id=None,
+        from_status=None,
+        to_status=None,
+        occurred_at=now,
+        actor=actor,
+        detail={"source": source, "backup": archive.seal, "made_at": archive.manifest.made_at},
+    )
+    add_act(cursor, name, entry, chain_key=own_key.encode())
 
 
 def _renamed(

@@ -74,10 +74,7 @@ class AuditKeeper:
         if self._sealed is None:
             return None
         if loaded.chain.latest_id is not None:
-            after = _instant_after(loaded.chain.latest_id)
-            # An id that a foreign hand set ages ahead must not carry all others with it.
-            if after - self._sealed.clock.now() <= CLOCK_AHEAD_MAX:
-                ids.next_ordered_id(after)
+            move_past(ids, loaded.chain.latest_id, self._sealed.clock.now())
         return AuditChain.after(self._sealed.key, loaded.snapshot.session_id, loaded.chain)
 
     async def claim(self, access: StoreAccess) -> None:
@@ -173,6 +170,14 @@ class AuditKeeper:
 
 UNSEALED: Final = AuditKeeper()
 """Of a host that keeps nothing, and so has nothing to prove."""
+
+
+def move_past(ids: IdSource, latest_id: NodeId, now: Micros) -> None:
+    """Have `ids` give ordered ids that sort after this one, though another clock made it."""
+    after = _instant_after(latest_id)
+    # An id that a foreign hand set ages ahead must not carry all others with it.
+    if after - now <= CLOCK_AHEAD_MAX:
+        ids.next_ordered_id(after)
 
 
 def _instant_after(ordered_id: NodeId) -> Micros:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import shutil
@@ -158,7 +159,7 @@ def test_a_session_comes_back_beside_itself_under_a_new_name(origin: Path, tmp_p
     named = {row[0] for row in rows(data, "SELECT DISTINCT session_id FROM lambo_audit_event")}
     assert verified["sessions"] == len(named)
     assert {"shop", "copy"} <= named
-    for table in ("concept", "interaction", "edge", "audit_event", "embedding", "synonym"):
+    for table in ("concept", "interaction", "edge", "embedding", "synonym"):
         sql = f"SELECT count(*) FROM lambo_{table} WHERE session_id = ?"
         assert rows(data, sql, "copy") == rows(data, sql, "shop")
     before = with_free_leases(all_rows(origin / "data"))["lambo_concept"]
@@ -177,6 +178,34 @@ def test_a_session_comes_back_beside_itself_under_a_new_name(origin: Path, tmp_p
         assert rows(data, "SELECT count(*) FROM lambo_set_aside") == [(0,)]
         assert server.stop().code == 0
     assert run_lambo(data, "canon", "verify").code == 0
+
+
+def test_a_session_brought_back_says_so_at_the_end_of_its_trail(
+    origin: Path, tmp_path: Path
+) -> None:
+    """Bringing a session back left no row: nobody could tell a copy from what was lived."""
+    shutil.copytree(origin / "data", tmp_path / "data")
+    data, path = tmp_path / "data", origin / "b.lambo"
+    words = ("--into", "copy", "--session", "shop", "--json")
+    told = run_lambo(data, "restore-backup", str(path), *words)
+    assert told.code == 0
+    trail = "SELECT id, kind, sequence, actor, detail FROM lambo_audit_event WHERE session_id = ?"
+    copied = rows(data, f"{trail} ORDER BY sequence", "copy")
+    lived = rows(data, f"{trail} ORDER BY sequence", "shop")
+    assert [row[1:4] for row in copied[:-1]] == [row[1:4] for row in lived]
+    assert told.json["audit_rows"] == len(copied) == len(lived) + 1
+    row_id, kind, sequence, actor, detail = copied[-1]
+    assert (kind, sequence) == ("session-create", lived[-1][2] + 1)
+    assert row_id == max(row[0] for row in copied)
+    assert actor.startswith(f"{getpass.getuser()}-")
+    with zipfile.ZipFile(path) as file:
+        made_at = json.loads(file.read("manifest.json"))["made_at"]
+    told_of = json.loads(detail)
+    assert told_of.keys() == {"source", "backup", "made_at"}
+    assert (told_of["source"], told_of["made_at"]) == ("shop", made_at)
+    assert told_of["backup"].encode() in path.read_bytes()[-200:], "the seal of the very file"
+    verified = run_lambo(data, "canon", "verify", "--session", "copy", "--json").json
+    assert (verified["ok"], verified["verified"]) == (True, len(copied))
 
 
 def test_a_broken_chain_is_not_brought_back(origin: Path, tmp_path: Path) -> None:

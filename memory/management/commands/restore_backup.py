@@ -24,6 +24,7 @@ from memory.backup.adopting import adopt_session, find_source
 from memory.backup.archive import Archive
 from memory.backup.errors import RestoreRefused
 from memory.backup.restoring import check_archive, fitting_key, restore_all
+from memory.cli.identity import default_agent
 from memory.cli.main import DONE, INTERRUPTED, report
 from memory.cli.progress import ProgressLine
 from memory.cli.verb import UsageError
@@ -33,6 +34,7 @@ from memory.engine.errors import LamboError, StoreUnavailable
 from memory.engine.ports import StoreRejected, StoreTransient
 from memory.engine.requests import check_session_name
 from memory.management.migrating import bring_tables_up_to_date
+from memory.system import RandomIds, SystemClock
 
 
 class Command(BaseCommand):
@@ -147,6 +149,9 @@ def _adopt(
         name,
         source_key=key if archive.manifest.chain_key_fingerprint is not None else None,
         own_key=own or folder.chain_key(),
+        actor=default_agent(),
+        now=SystemClock().now(),
+        ids=RandomIds(),
         progress=line.show,
     )
     return {
