@@ -93,5 +93,5 @@ def messages_of(page: str) -> list[str]:
     """What a page tells of the act before it."""
     return [
         html.unescape(text)
-        for text in re.findall(r'<li class="(?:success|warning|error)">(.*?)</li>', page)
+        for text in re.findall(r'<li class="(?:success|info|warning|error)">(.*?)</li>', page)
     ]

@@ -7,12 +7,19 @@ is stored and says what is missing.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from django import forms
-from django.contrib import admin
-from django.core.exceptions import ValidationError
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+)
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
@@ -33,7 +40,7 @@ from memory.browser.records import (
 )
 from memory.engine.errors import LamboError
 from memory.engine.showing import in_passing
-from memory.models import AuditEvent, Concept, StatusChoices
+from memory.models import AuditEvent, Concept, Session, StatusChoices
 
 TRAIL_SHOWN: Final = 50
 """Audit rows on a concept's page, the newest; a link leads to the rest."""
@@ -146,11 +153,30 @@ class Concepts(RecordAdmin):
         return [
             path(
                 f"<path:object_id>/{name}/",
-                self.page(getattr(self, f"{name}_page")),
+                self.page(partial(self._act_page, name)),
                 name=self.url_name(name),
             )
             for name in self.page_acts
         ]
+
+    def _act_page(self, name: str, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The page of an act; where its button is pressed again, what the first press did."""
+        try:
+            page: HttpResponse = getattr(self, f"{name}_page")(request, object_id)
+        except Http404:
+            removal = _last_removal(object_id) if request.method == "POST" else None
+            if removal is None:
+                raise
+        else:
+            return page
+        if not request.user.has_perm(f"memory.{name}_concept"):
+            raise PermissionDenied
+        when = f"the concept was taken out {instant(removal.occurred_at)} by {removal.actor}"
+        if removal.kind == name:
+            messages.info(request, f"This was done already: {when} ({removal.kind}).")
+        else:
+            messages.warning(request, f"Nothing was done: {when} ({removal.kind}).")
+        return HttpResponseRedirect(row_url(Concept, object_id, session=removal.session_id))
 
     def confirm_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Say, as a person, that a concept holds."""
@@ -236,6 +262,19 @@ def _explanation(request: HttpRequest, row: Concept) -> dict[str, Any]:
     admission = found.get("admission")
     checks = read_checks(admission["checks"]) if admission else ()
     return {"explanation": admission, "checks": checks}
+
+
+def _last_removal(node_id: str) -> Any:
+    """The newest row that tells how a concept went from a session that is there, or None."""
+    # By way of the sessions: the index of concepts starts with the session's name.
+    sessions = Session.objects.filter(deleted_at=None).values("session_id")
+    try:
+        rows = AuditEvent.objects.filter(
+            session_id__in=sessions, node_id=node_id, session_deleted_at=None
+        )
+        return rows.filter(kind__in=GONE_BY).order_by("-id").first()
+    except ValidationError:
+        return None
 
 
 def _trail(session_id: str, node_id: str) -> list[Any]:

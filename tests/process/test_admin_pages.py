@@ -129,6 +129,52 @@ def test_button_that_is_pressed_twice_does_it_once(server: RunningServer) -> Non
     assert trail(server, "twice") == [("confirm", "admin:rita", "sure")]
 
 
+@pytest.mark.parametrize("act", ["retract", "purge"])
+def test_removal_that_is_pressed_twice_leads_to_what_is_left_of_the_concept(
+    server: RunningServer, act: str
+) -> None:
+    session = f"{act}-twice"
+    (node_id,) = write(server, session, "a thing")
+    address = concept_page(node_id, act)
+    words = {"reason": "sure", **({"is_sure": "on"} if act == "purge" else {})}
+    with logged_in(server.url, "chief") as chief:
+        form = form_of(chief.open(address))
+        first, second = (chief.send_again(address, form, **words) for _ in range(2))
+        assert (first.status_code, second.status_code) == (200, 200)
+        assert second.url.path == f"/admin/memory/concept/{node_id}/change/"
+        assert "A concept that is gone" in second.text
+        (told,) = messages_of(second.text)
+        assert told.startswith("This was done already: the concept was taken out")
+        assert f"by admin:chief ({act})" in told
+        other = concept_page(node_id, "confirm")
+        late = chief.send_again(other, form)
+        assert messages_of(late.text)[0].startswith("Nothing was done: the concept was taken out")
+    with logged_in(server.url, "rita") as rita:  # who may not do it is told nothing of it
+        (live,) = write(server, session, "another thing")
+        form = form_of(rita.open(concept_page(live, "confirm")))
+        refused = rita.send_again(address, form, **words)
+        assert refused.status_code == 403
+    assert [row[0] for row in trail(server, session)] == [act]
+
+
+def test_restoration_that_is_pressed_twice_does_it_once(server: RunningServer) -> None:
+    (node_id,) = write(server, "back-twice", "a thing")
+    with logged_in(server.url, "olga") as olga:
+        olga.send(concept_page(node_id, "retract"), reason="sure")
+        ((row_id,),) = rows(
+            server.data_dir,
+            "SELECT id FROM lambo_audit_event WHERE kind = 'retract' AND node_id = ?",
+            node_id,
+        )
+        address = f"/admin/memory/auditevent/{row_id}/restore/"
+        form = form_of(olga.open(address))
+        for _ in range(2):
+            answer = olga.send_again(address, form, reason="back")
+            assert answer.status_code == 200
+            assert answer.url.path == f"/admin/memory/concept/{node_id}/change/"
+    assert [row[0] for row in trail(server, "back-twice")] == ["retract", "restore"]
+
+
 def test_refusal_of_the_server_is_told_and_leaves_the_form(server: RunningServer) -> None:
     (node_id,) = write(server, "refused", "a thing")
     address = concept_page(node_id, "retract")
@@ -139,7 +185,9 @@ def test_refusal_of_the_server_is_told_and_leaves_the_form(server: RunningServer
         assert olga.send_again(address, form, reason="first").status_code == 200
         other = {**form, "key": "another-page-of-the-same-act"}
         answer = olga.send_again(address, other, reason="second")
-    assert answer.status_code == 404  # the concept has no page of its own any more
+    assert answer.status_code == 200
+    (told,) = messages_of(answer.text)
+    assert told.startswith("This was done already: the concept was taken out")
     assert [row[2] for row in trail(server, "refused")] == ["first"]
 
 
