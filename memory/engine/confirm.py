@@ -15,6 +15,7 @@ from memory.engine.mutations import PutAudit
 from memory.engine.ports import IdSource
 from memory.engine.requests import ConfirmRequest
 from memory.engine.retract import find_concept
+from memory.engine.showing import shown_status
 from memory.engine.times import Micros
 from memory.engine.types import AuditEntry, AuditKind, NodeId, Status
 
@@ -32,7 +33,8 @@ class ConfirmResult:
     @property
     def text(self) -> str:
         times = "once" if self.confirmations == 1 else f"{self.confirmations} times"
-        return f"confirmed '{excerpt(self.content)}' [{self.status}]; confirmed {times} by people"
+        named = f"'{excerpt(self.content)}' [{shown_status(self.status)}]"
+        return f"confirmed {named}; confirmed {times} by people"
 
     def as_wire(self) -> dict[str, Any]:
         return {

@@ -11,6 +11,7 @@ from memory.engine.errors import ConceptNotFound
 from memory.engine.graph import Graph
 from memory.engine.ports import IdSource
 from memory.engine.requests import RetractRequest
+from memory.engine.showing import shown_status
 from memory.engine.times import Micros
 from memory.engine.types import AuditKind, NodeId, Status
 
@@ -33,8 +34,8 @@ class RetractResult:
     def text(self) -> str:
         verb = "would remove" if self.dry_run else "removed"
         line = (
-            f"{verb} '{excerpt(self.content)}' [{self.status}] with {self.incident_edges} edge(s); "
-            f"{self.blast_radius} concept(s) rest on it"
+            f"{verb} '{excerpt(self.content)}' [{shown_status(self.status)}] with "
+            f"{self.incident_edges} edge(s); {self.blast_radius} concept(s) rest on it"
         )
         return "\n".join([line, *(f"  - {excerpt(name)}" for name in self.dependents)])
 

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from memory.engine.limits import SHOWN_CHARACTERS
+from memory.engine.types import Status
 
 LINE_BREAK_MARK: Final = " ⏎ "
 
@@ -30,3 +31,8 @@ def cut(text: str) -> str:
 def in_passing(text: str) -> str:
     """The start of a text, on one line."""
     return one_line(cut(text))
+
+
+def shown_status(status: Status) -> str:
+    """A status in a sentence; the lowest has a name that reads like a slip there."""
+    return "no status" if status is Status.NONE else status.value

@@ -24,7 +24,7 @@ def concept_count(lambo: CommandLine) -> int:
 
 def test_dry_run_shows_the_impact_and_removes_nothing(filled: CommandLine) -> None:
     ran = filled("retract", "user schema", "--dry-run")
-    assert ran.out.startswith("would remove 'user schema' [None] with 2 edge(s); 1 concept(s)")
+    assert ran.out.startswith("would remove 'user schema' [no status] with 2 edge(s); 1 concept(s)")
     assert "email column" in ran.out
     assert concept_count(filled) == 2
 

@@ -77,7 +77,7 @@ def test_dry_run_when_asked_then_reports_the_same_and_changes_nothing() -> None:
     assert dry.as_wire() | {"dry_run": False, "removed": True, "summary": wet.text} == (
         wet.as_wire() | {"summary": wet.text}
     )
-    assert dry.text.startswith("would remove 'user schema' [None] with 3 edge(s); 1 concept")
+    assert dry.text.startswith("would remove 'user schema' [no status] with 3 edge(s); 1 concept")
 
 
 @pytest.mark.parametrize("change", [str, str.upper])
