@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from memory.engine import limits
+from memory.engine.event_texts import told_of_removal
 from memory.engine.mutations import (
     ApplyTransition,
     Call,
@@ -93,7 +94,7 @@ def events_of(
 ) -> tuple[LoggedEvent, ...]:
     """The events of one group, numbered after `after_id`.
 
-    `content_of` knows the graph before the group is applied, so that what goes has a name.
+    `content_of` knows the graph before the group is applied.
     """
     told: list[tuple[EventKind, str, dict[str, Any]]] = []
     if call is not None and receipt is not None:
@@ -105,7 +106,7 @@ def events_of(
         elif isinstance(mutation, PutAudit) and mutation.entry.kind in _REMOVALS:
             entry = mutation.entry
             removed.setdefault((entry.kind, entry.actor, entry.reason), []).append(entry)
-    told += [_removal(*cause, entries, content_of) for cause, entries in removed.items()]
+    told += [_removal(*cause, entries) for cause, entries in removed.items()]
     told += [(one.kind, "", _named(one.data, content_of)) for one in notices]
     return tuple(
         LoggedEvent(at, str(kind), agent_id, _bounded(data))
@@ -129,7 +130,8 @@ def _write(
     said = {name: part for name, part in _reply(receipt).items() if name != "warnings"}
     kind = EventKind.RESERVATION if call.verb in _RESERVING else EventKind.WRITE
     named = {"concepts": made} if made else {}
-    return kind, call.agent_id, {"verb": call.verb, **said, **named}
+    data = {"verb": call.verb, **said, **named}
+    return kind, call.agent_id, told_of_removal(data) if call.verb == "retract" else data
 
 
 def _made(mutations: Sequence[Mutation], content_of: ContentOf) -> list[dict[str, Any]]:
@@ -173,23 +175,10 @@ def _step(
 
 
 def _removal(
-    cause: AuditKind,
-    actor: str,
-    reason: str | None,
-    entries: Sequence[AuditEntry],
-    content_of: ContentOf,
+    cause: AuditKind, actor: str, reason: str | None, entries: Sequence[AuditEntry]
 ) -> tuple[EventKind, str, dict[str, Any]]:
-    """What was taken out for one cause. A purge names no content: it is there to erase it."""
-    concepts = [
-        {
-            "node_id": entry.node_id,
-            "audit_id": entry.id,
-            "content": None
-            if cause is AuditKind.PURGE or entry.node_id is None
-            else _shown(content_of(entry.node_id)),
-        }
-        for entry in entries
-    ]
+    """What was taken out for one cause, by ids: its texts are for those who may read the trail."""
+    concepts = [{"node_id": entry.node_id, "audit_id": entry.id} for entry in entries]
     data = {"cause": str(cause), "reason": reason, "count": len(entries), "concepts": concepts}
     return EventKind.DISAPPEARANCE, actor, data
 
@@ -204,8 +193,11 @@ def _shown(content: str | None) -> str | None:
     return None if content is None else in_passing(content)
 
 
-_KEPT: Final = ("verb", "cause", "count", "node_id", "from_status", "to_status", "summary")
-"""What an event that is too long still says."""
+_KEPT: Final = (
+    *("verb", "cause", "count", "node_id", "action_node", "target"),
+    *("from_status", "to_status", "summary"),
+)
+"""What an event that is too long still says; with its summary, whose texts that tells."""
 
 
 def _bounded(data: dict[str, Any]) -> dict[str, Any]:

@@ -293,7 +293,8 @@ class GraphStore(Protocol):
     ) -> EventPage:
         """Committed events with larger ids than `after`, at most so many, of some kinds or all.
 
-        An unknown session has none.
+        They tell no text of a concept that is not stored (`memory.engine.event_texts`). An unknown
+        session has none.
         """
 
     def prune_receipts(self, *, before: Micros, keep_per_session: int) -> int:

@@ -7,21 +7,23 @@ listener that falls behind loses its queue, not its events, and reads on in the 
 
 Invariants: telling costs a writer the same whoever listens and however slowly. A listener gets
 every event of its kinds once, in the order of ids, or is told of a `Gap` where the log has let go.
+No text of a concept is told that was gone before, however long the event has waited.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, Self, TypeAlias
 
 from memory.engine.errors import SessionClosed, StoreUnavailable, TooManyListeners
 from memory.engine.event_lines import event_line, gap_line
+from memory.engine.event_texts import IsLive, shown
 from memory.engine.limits import EVENTS_PER_PAGE, LISTENER_EVENTS, LISTENERS
-from memory.engine.mutations import Group, PurgeText
+from memory.engine.mutations import DeleteConcept, Group, PurgeText
 from memory.engine.ports import EventPage, StoredEvent
 from memory.engine.requests import check_session_name
 from memory.engine.times import Micros, format_rfc3339
@@ -87,6 +89,14 @@ class ReadEvents(Protocol):
     async def __call__(
         self, session_id: str, *, after: int, limit: int, kinds: Sequence[str]
     ) -> EventPage: ...
+
+
+FindLive: TypeAlias = Callable[[str], IsLive | None]
+"""Tells which concepts of a session live, by its name; None where only the store knows."""
+
+
+def _store_knows(_session_id: str) -> None:
+    return None
 
 
 class Listening:
@@ -161,7 +171,7 @@ class Listening:
         while True:
             told = self._take()
             if told is not None:
-                return told
+                return self._feed.show(told)  # it may have waited long
             if self._is_over:
                 raise StopAsyncIteration
             if self._is_behind:
@@ -232,8 +242,9 @@ class Listening:
 class EventFeed:
     """Everybody who listens to the sessions of a host. Use it on one event loop."""
 
-    def __init__(self, read: ReadEvents) -> None:
+    def __init__(self, read: ReadEvents, find_live: FindLive = _store_knows) -> None:
         self.read = read
+        self._find_live = find_live
         self._listeners: dict[str, set[Listening]] = {}
         self._count = 0
         self._left = asyncio.Event()
@@ -249,7 +260,7 @@ class EventFeed:
         listeners = self._listeners.get(group.session_id)
         if not listeners:
             return
-        if any(isinstance(mutation, PurgeText) for mutation in group.mutations):
+        if any(isinstance(mutation, PurgeText | DeleteConcept) for mutation in group.mutations):
             self.forget(group.session_id)
         for logged in group.events:
             event = Event(
@@ -310,7 +321,7 @@ class EventFeed:
         gap = None if since is None else find_gap(page, since)
         if gap is not None and gap.resume <= gap.after:
             page = await self.read(session_id, after=0, limit=limit, kinds=kinds)
-        events = [event_of(session_id, stored).as_wire() for stored in page.events]
+        events = [self.show(event_of(session_id, stored)).as_wire() for stored in page.events]
         lines = [event_line(event) for event in events]
         if gap is not None:
             lines.insert(0, gap_line(gap.as_wire()))
@@ -326,6 +337,14 @@ class EventFeed:
                 "warnings": [],
             },
         )
+
+    def show(self, event: Event) -> Event:
+        """The event without texts of concepts whose removal is answered but not yet committed."""
+        is_live = self._find_live(event.session_id)
+        if is_live is None:
+            return event
+        data = shown(event.data, is_live)
+        return event if data is event.data else replace(event, data=data)
 
     def forget(self, session_id: str) -> None:
         """Let go of what waits in memory for a session's listeners; they read it in the log."""

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory.engine.errors import LamboError, StoreUnavailable
+from memory.engine.event_texts import IsLive
 from memory.engine.ports import Clock, Lease
 from memory.service.memory import Memory
 from memory.service.store_access import StoreAccess
@@ -31,6 +32,12 @@ class Held:
     memory: Memory
     lease: Lease
     confirmed_at: float  # monotonic seconds
+
+
+def find_live(held: Mapping[str, Held], session_id: str) -> IsLive | None:
+    """Tells which concepts of a session live by what is applied; None where it is not held."""
+    entry = held.get(session_id)
+    return None if entry is None else entry.memory.graph.concepts.row_by_id.__contains__
 
 
 class Heartbeat:

@@ -38,7 +38,7 @@ from memory.service.cycles import Cycles
 from memory.service.disappearances import Disappearances
 from memory.service.embedding_work import EmbeddingWork
 from memory.service.events import EventFeed
-from memory.service.held_sessions import Heartbeat, Held, finish_accepted
+from memory.service.held_sessions import Heartbeat, Held, find_live, finish_accepted
 from memory.service.jobs import RETENTION, Calendar, Job, JobSessions
 from memory.service.log_end import LogEnd
 from memory.service.measures import NO_MEASURES, Measures
@@ -112,7 +112,10 @@ class SessionHost:
             may_go=self._may_go,
             put_away=lambda name: self._turns.take(name, partial(self._put_away, name)),
         )
-        self.events = EventFeed(lambda *args, **asked: self._access().list_events(*args, **asked))
+        self.events = EventFeed(
+            lambda *args, **asked: self._access().list_events(*args, **asked),
+            partial(find_live, self._open),
+        )
         self._settlements = Settlements(self._open, self.events)
         self._tasks: set[asyncio.Task[None]] = set()
         self._committer: CommitterThread | None = None

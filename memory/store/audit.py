@@ -23,6 +23,7 @@ from memory.engine.standing import STANDING_KINDS
 from memory.engine.times import Micros
 from memory.engine.traces import Needles, is_same, may_hold, needles_of
 from memory.engine.types import AuditEntry, Json
+from memory.fields import UUID_TEXT
 from memory.store import codecs
 from memory.store.audit_trail import read_chain
 from memory.store.codecs import Row
@@ -33,6 +34,7 @@ _ADD: Final = (
     f"INSERT INTO lambo_audit_event ({', '.join(_COLUMNS)})"
     f" VALUES ({', '.join(['%s'] * len(_COLUMNS))}) ON CONFLICT (id) DO NOTHING"
 )
+_NAMES_PER_QUESTION: Final = 500
 _FIND_SESSION: Final = "SELECT session_id FROM lambo_audit_event WHERE id = %s"
 
 _IS_INDEXED: Final = "kind IN ('retract', 'collect', 'purge')"
@@ -160,7 +162,7 @@ def _says(texts: Any, needles: Needles) -> bool:
 def _with_presence(
     cursor: CursorWrapper, session_id: str, entries: Sequence[AuditEntry]
 ) -> list[Removal]:
-    stored = _stored_concepts(cursor, session_id, {entry.node_id for entry in entries})
+    stored = stored_concepts(cursor, session_id, {entry.node_id for entry in entries})
     return [Removal(entry, is_back=entry.node_id in stored) for entry in entries]
 
 
@@ -175,18 +177,21 @@ def bury(cursor: CursorWrapper, session_id: str, mark: Micros, limit: int) -> in
     return int(cursor.rowcount)
 
 
-def _stored_concepts(
+def stored_concepts(
     cursor: CursorWrapper, session_id: str, ids: Iterable[str | None]
 ) -> frozenset[str]:
-    names = sorted(name for name in ids if name is not None)
-    if not names:
-        return frozenset()
-    cursor.execute(
-        "SELECT id FROM lambo_concept WHERE session_id = %s"
-        f" AND id IN ({', '.join(['%s'] * len(names))})",
-        [session_id, *names],
-    )
-    return frozenset(str(name) for (name,) in cursor.fetchall())
+    """Which of these concepts a session holds; what is no id at all names none."""
+    names = sorted({name for name in ids if name is not None and UUID_TEXT.fullmatch(name)})
+    found: set[str] = set()
+    for low in range(0, len(names), _NAMES_PER_QUESTION):
+        some = names[low : low + _NAMES_PER_QUESTION]
+        cursor.execute(
+            "SELECT id FROM lambo_concept WHERE session_id = %s"
+            f" AND id IN ({', '.join(['%s'] * len(some))})",
+            [session_id, *some],
+        )
+        found.update(str(name) for (name,) in cursor.fetchall())
+    return frozenset(found)
 
 
 def readable(rows: Iterable[Row]) -> list[AuditEntry]:

@@ -2,8 +2,9 @@
 
 Knows ids, kinds and rows; what an event says is the business of `memory.engine.events`.
 
-Invariant: what is kept of a session's events are its newest, without a gap, and never none of them
-once there was one: so the next id is always known.
+Invariants: a page shows no text of a concept that the same state of the database does not hold.
+What is kept of a session's events are its newest, without a gap, and never none of them once there
+was one: so the next id is always known.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Final
 
 from django.db.backends.utils import CursorWrapper
 
+from memory.engine.event_texts import named_concepts, shown_events
 from memory.engine.events import last_id_to_drop
 from memory.engine.mutations import Group
 from memory.engine.ports import EventPage
-from memory.store import codecs
+from memory.store import audit, codecs
 
 _PUT_EVENTS: Final = (
     f"INSERT INTO lambo_event ({', '.join(codecs.EVENT_COLUMNS)})"
@@ -64,6 +66,9 @@ def list_events(
         f" WHERE session_id = %s AND id > %s{wanted} ORDER BY id LIMIT %s",
         [session_id, after, *kinds, limit],
     )
-    events = tuple(codecs.event_from(row) for row in cursor.fetchall())
+    stored = [codecs.event_from(row) for row in cursor.fetchall()]
+    named = (name for event in stored for name in named_concepts(event.data))
+    live = audit.stored_concepts(cursor, session_id, named)
+    events = shown_events(stored, live.__contains__)
     read_to = events[-1].id if len(events) == limit else max(after, newest)
     return EventPage(events, oldest, newest, read_to)

@@ -22,6 +22,7 @@ from memory.engine.audit_chain import (
 )
 from memory.engine.audit_verification import AuditFacts, StoredAuditRow
 from memory.engine.embedding import EmbeddingContract
+from memory.engine.event_texts import shown_events
 from memory.engine.mutations import Group, PurgeText, PutAudit, Receipt
 from memory.engine.ports import (
     Clock,
@@ -252,7 +253,10 @@ class InMemoryStore:
     ) -> EventPage:
         with self._lock:
             rows = self._sessions.get(session_id)
-            return page_of_events(() if rows is None else rows.events, after, limit, kinds)
+            if rows is None:
+                return EventPage(read_to=after)
+            page = page_of_events(rows.events, after, limit, kinds)
+            return replace(page, events=shown_events(page.events, rows.concepts.__contains__))
 
     def list_removals(
         self, session_id: str, *, before: NodeId | None, limit: int

@@ -8,7 +8,8 @@ import pytest
 from django.db import connections
 
 from memory.engine import limits
-from memory.engine.mutations import LoggedEvent, PurgeText
+from memory.engine.event_texts import REMOVED
+from memory.engine.mutations import DeleteConcept, LoggedEvent, PurgeText, PutConcept
 from memory.engine.ports import EventPage, GraphStore
 from memory.store.django_store import DjangoStore
 from session_log import NODE, SessionLog, deletion_entry
@@ -116,6 +117,45 @@ def test_a_purge_blanks_what_events_say_of_the_text(store: GraphStore) -> None:
     assert "the key" not in repr(page)
     assert page.events[1].data == {"summary": "other"}
     assert store.find_traces("s", PurgeText((), "the key is 17")) == {}
+
+
+def test_a_text_is_told_only_while_its_concept_is_there(store: GraphStore) -> None:
+    """Whoever may only read could replay the texts of what was retracted."""
+    log = SessionLog(store)
+    kept, gone = log.write("guard", "the key is 17")
+    told = [
+        LoggedEvent(at, "drift", "", {"node_id": one.id, "content": one.content, "hops": 3})
+        for at, one in enumerate((kept, gone, kept), start=1)
+    ]
+    commit(log, told)
+    other = SessionLog(store, "other", seed=2)
+    commit(other, told)
+    assert [one.data for one in store.list_events("s", after=0, limit=9).events] == [
+        one.data for one in told
+    ]
+    assert "the key" not in repr(store.list_events("other", after=0, limit=9))
+    log.commit([DeleteConcept(gone.id)])
+    page = store.list_events("s", after=0, limit=9)
+    assert [one.data for one in page.events] == [
+        told[0].data,
+        {"node_id": gone.id, "content": REMOVED, "hops": 3},
+        told[2].data,
+    ]
+    log.commit([PutConcept(gone)])
+    assert store.list_events("s", after=0, limit=9).events[1].data == told[1].data
+
+
+def test_a_full_page_of_many_concepts_and_of_odd_ids_is_read(store: GraphStore) -> None:
+    log = SessionLog(store)
+    names = [one.id for one in log.write(*(f"fact {number}" for number in range(1_200)))]
+    data, odd, rest = (
+        {"concepts": [{"node_id": name, "content": "told"} for name in some]}
+        for some in (names[:600], ["", "*", "\u00fc", "7"], names[600:])
+    )
+    commit(log, [LoggedEvent(at, "x", "", one) for at, one in enumerate((data, odd, rest), 1)])
+    page = store.list_events("s", after=0, limit=9)
+    assert (page.events[0].data, page.events[2].data) == (data, rest)
+    assert "told" not in repr(page.events[1])
 
 
 def test_a_row_that_a_foreign_hand_broke_keeps_its_place(store: GraphStore) -> None:

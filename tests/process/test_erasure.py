@@ -12,7 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from websockets.sync.client import connect
 
+from memory.client import LamboClient, SessionEvent
 from memory.data_folder import read_runtime
 from serving import HttpClient, RunningServer, server_environment, serving
 
@@ -82,7 +84,27 @@ def told_on_all_surfaces(server: RunningServer, client: HttpClient) -> str:
     told.append(client.stats(SESSION))
     told.append(client.receipt(SESSION, "first").body)
     told.append(lambo(server, "saints"))
+    told += replayed_events(server, client)
     return str(told)
+
+
+def replayed_events(server: RunningServer, client: HttpClient) -> list[Any]:
+    """What happened, from the first event on: a page, the command line, and both streams."""
+    page = client.call("GET", f"/api/v1/sessions/{SESSION}/events?since=0")
+    assert page.status == 200
+    newest = page.body["newest"]
+    streamed = []
+    with LamboClient(server.url) as following:
+        for one in following.follow_events(SESSION, since=0):
+            streamed.append(one)
+            if isinstance(one, SessionEvent) and one.id >= newest:
+                break
+    address = f"{server.url.replace('http', 'ws', 1)}/ws/v1/sessions/{SESSION}/events?since=0"
+    with connect(address) as socket:
+        sent = [json.loads(socket.recv(timeout=60))]
+        while sent[-1].get("id") != newest:
+            sent.append(json.loads(socket.recv(timeout=60)))
+    return [page.body, lambo(server, "events", "--since", "0"), streamed, sent]
 
 
 def files_with(folder: Path, text: str) -> list[str]:
@@ -103,6 +125,7 @@ def test_retracted_is_gone_everywhere_and_comes_back_after_a_kill(tmp_path: Path
         assert WORD in told_on_all_surfaces(server, client)
         gone = operate(server, "retract", concept=TEXT, reason="out of date")
         assert WORD not in told_on_all_surfaces(server, client)
+        assert gone["target"] in str(replayed_events(server, client))
         server.kill()
     with serving(tmp_path, LAMBO_EMBEDDER="fixture") as server, HttpClient(server.url) as client:
         assert WORD not in told_on_all_surfaces(server, client)

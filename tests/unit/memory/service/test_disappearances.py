@@ -316,7 +316,7 @@ async def test_a_listener_reads_nothing_more_of_the_text() -> None:
             *("write", "disappearance", "write", "disappearance", "write"),
         ]
         assert TEXT not in repr(told)
-        assert BLANK in repr(told)
+        assert concept_id in repr(told)
 
 
 async def test_a_reason_forges_no_line_of_the_list() -> None:
