@@ -92,10 +92,11 @@ async def test_what_happens_is_counted_once_on_every_surface(held: HeldFolder) -
     assert found["lambo_http_responses_total", label(surface="api", status="403")] == 1
     assert found["lambo_open_sessions", ()] == 1
     assert found["lambo_store_up", ()] == 1
-    # The first write makes the session; three groups, one or more to a batch.
-    assert 1 <= found["lambo_batch_rows_count", ()] <= 4
+    # Three groups of callers, one or more to a batch; rounds of the cycles may add some of their own,
+    # one of which may be on its way.
+    assert 1 <= found["lambo_batch_rows_count", ()] <= 12
     assert found["lambo_batch_rows_sum", ()] >= 3
-    assert found["lambo_flush_lag_seconds", ()] == 0
+    assert found["lambo_flush_lag_seconds", ()] < 5
     assert found["process_resident_memory_bytes", ()] > 0
 
 
