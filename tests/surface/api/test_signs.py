@@ -92,7 +92,7 @@ async def test_what_happens_is_counted_once_on_every_surface(held: HeldFolder) -
     assert found["lambo_http_responses_total", label(surface="api", status="403")] == 1
     assert found["lambo_open_sessions", ()] == 1
     assert found["lambo_store_up", ()] == 1
-    # Three groups of callers, one or more to a batch; rounds of the cycles may add some of their own,
+    # Three groups of callers, one or more to a batch; the cycles may add some of their own,
     # one of which may be on its way.
     assert 1 <= found["lambo_batch_rows_count", ()] <= 12
     assert found["lambo_batch_rows_sum", ()] >= 3
