@@ -32,9 +32,13 @@ SCORE: Final = re.compile(
 POSITION: Final = re.compile(r'("position": )\d+')
 """Where a log stands: what the server notes by itself as time passes counts too."""
 
+LASTED: Final = re.compile(r'("(?:round|flush_lag)_ms": )\d+(?:\.\d+)?')
+"""How long something took, or waits."""
+
 KINDS: Final[dict[str, Callable[[str], str]]] = {
     "id": lambda line: UUID.sub("<id>", line),
     "time": lambda line: TIME.sub("<time>", line),
+    "duration": lambda line: LASTED.sub(r"\1<lasted>", line),
     "position by time": lambda line: POSITION.sub(r"\1<position>", line),
     "score by time": lambda line: SCORE.sub(r"\1\2<score>", line),
 }
